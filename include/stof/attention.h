@@ -12,6 +12,7 @@
 #include "stof/device.h"
 #include "stof/mask.h"
 #include "stof/mask_table.h"
+#include "stof/relative_bias.h"
 #include "stof/tensor.h"
 
 namespace stof {
@@ -25,6 +26,8 @@ struct AttentionShape {
   bool capped = false;
   // Calls will bring draft trees (AttentionArguments::tree) of up to so many queries, 0..queries; 0: none will.
   std::int64_t tree_queries = 0;
+  // Calls may bring a relative bias (AttentionArguments::relative_bias), and the plan is made for them.
+  bool biased = false;
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 };
 
@@ -72,6 +75,9 @@ struct AttentionArguments {
   std::optional<float> scale = {};
   // Scores become softcap * tanh(scale * q k^T / softcap), 1e-18 to 1e18; none: they stay as they are. Before the mask.
   std::optional<float> softcap = {};
+  // Added to scores as they are scaled and capped, by how far each key is from its query; null: nothing. For plans of
+  // shapes that say `biased`, of the plan's device, with as many heads as those, and held until the run is done.
+  const RelativeBias* relative_bias = nullptr;
   std::span<const std::int32_t> q_lengths = {}, kv_lengths = {};  // [batch] each, or empty for full length
   std::span<const std::int32_t> cu_q = {}, cu_kv = {};            // [batch + 1] each, or empty when padded
   std::optional<AttentionRows> rows = {};  // for masks that depend neither on length nor on the batch index; no lse

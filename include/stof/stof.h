@@ -80,6 +80,8 @@ typedef struct stof_shape {
   int64_t capped; /* not 0: calls will bring a softcap, and the plan is made for them; a table's takes one only then */
   /* A struct_size that ends here is accepted, too. */
   int64_t tree_queries; /* calls will bring draft trees of up to so many queries, 0..queries; 0: none will */
+  /* A struct_size that ends here is accepted, too. */
+  int64_t biased; /* not 0: calls may bring a relative bias, and the plan is made for them */
 } stof_shape;
 
 /* device: "cpu", "cuda", "cuda:N", or "auto" (CUDA where there is one). kernel: one by name, as the description of a
@@ -154,6 +156,19 @@ stof_status stof_plan_workspace_size(const stof_plan* plan, size_t* bytes);
 
 void stof_plan_destroy(stof_plan* plan); /* NULL: nothing happens */
 
+/* ---- Relative biases: what scores gain by how far a key is from its query (T5, MPNet, ALiBi). ---- */
+
+typedef struct stof_relative_bias stof_relative_bias;
+
+/* values: f32 [heads, 2 * reach + 1] of the host, row after row, which may go afterwards: values[h][reach + d] is added
+ * to what head h scores a key d positions behind its query, in front of it where d is below 0. Keys further away than
+ * reach have the value of the furthest. Finite, at most 2^20 in magnitude. Row i of an item has position i + keys -
+ * queries. device: as of stof_plan_create. */
+stof_status stof_relative_bias_create(const float* values, int64_t heads, int64_t reach, const char* device,
+                                      stof_relative_bias** bias);
+
+void stof_relative_bias_destroy(stof_relative_bias* bias); /* NULL: nothing happens */
+
 /* ---- Running ---- */
 
 /* [batch, heads, rows, head_dim] with any distances, in elements; head_dim is contiguous. */
@@ -224,6 +239,11 @@ typedef struct stof_call {
   const int32_t* tree;
   int64_t tree_batch_stride, tree_row_stride; /* in elements; a batch stride of 0: one tree for all items */
   int64_t tree_queries;                       /* that a tree has, 1..the shape's; a row has ceil(tree_queries / 32) */
+  /* A struct_size that ends here is accepted, too. */
+
+  /* Added to scores as they are scaled and capped, or NULL: of the plan's device, with as many heads as its shape, which
+   * is biased. To be kept until the work of the call is done, and as long as a graph that recorded it is launched. */
+  const stof_relative_bias* relative_bias;
 } stof_call;
 
 /* out = softmax(scale * q k^T, over the allowed keys) v. On CUDA it returns when the work is on the stream, and can be

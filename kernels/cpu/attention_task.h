@@ -10,6 +10,15 @@ namespace stof::cpu {
 
 enum class Storage : std::uint8_t { f32, f16, bf16 };
 
+// What is added to the scores of one head, in units of log2: zero[back] of a key `back` positions in front of its
+// query, at most kMargin places beyond `reach` to either side.
+struct HeadBias {
+  static constexpr int kMargin = 256;
+  const float* zero = nullptr;  // null: nothing is added
+  int reach = 0;
+  int before = 0;  // keys in front of the position of row 0
+};
+
 // Pointers to row 0 of the item (q, out, lse) or key 0 of the item (k, v), for one head.
 struct AttentionHead {
   const void* q = nullptr;
@@ -19,6 +28,7 @@ struct AttentionHead {
   float* lse = nullptr;  // may be null
   std::int64_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0, lse_stride = 0;
   int keys = 0;  // no key at or past this one is read
+  HeadBias bias = {};
 };
 
 struct AttentionNumbers {

@@ -245,8 +245,11 @@ class RowBlock {
                 .depth = depth_,
                 .ahead = ahead,
                 .panels = last_panel_ - first_panel_ + 1,
-                .unit = scale_of_scores()};
-    if (numbers_.softcap > 0) block.cap = cap(), block.to_cap = block.unit / cap(), block.unit = 1.f;
+                .unit = scale_of_scores(),
+                .bias = task_.head.bias,
+                .first_key = entry.key_start};
+    if (numbers_.softcap > 0) block.cap = cap();
+    if (block.changes_scores()) block.factor = block.cap > 0 ? block.unit / block.cap : block.unit, block.unit = 1.f;
     if (entry.mask == nullptr) {
       for (int panel = first_panel_; panel <= last_panel_; ++panel) attend<Words, false>(block, panel_at(panel));
       return;
@@ -318,7 +321,8 @@ class RowBlock {
             .sum = sum_ + row,
             .turned = k_,
             .mask_offset = static_cast<int>(row / 8),
-            .index = index - first_panel_};
+            .index = index - first_panel_,
+            .position = task_.head.bias.before + static_cast<int>(task_.row + row) - task_.lane};
   }
 
   void write() const {

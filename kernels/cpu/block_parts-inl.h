@@ -11,6 +11,7 @@
 #include <iterator>
 #include <limits>
 
+#include "kernels/cpu/attention_task.h"
 #include "kernels/cpu/tile_matmul-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -69,8 +70,12 @@ struct Block {
   Ahead ahead;
   int panels = 1;    // that visit this block
   float unit = 1.f;  // of scores in pairs, which are not scaled before: their factor to units of log2, above 0
-  float cap = 0.f;   // in units of log2: scores become cap * tanh(to_cap * score); 0: they stay as they are
-  float to_cap = 0.f;
+  float cap = 0.f;   // in units of log2: scores become cap * tanh(factor * score); 0: factor * score, where biased
+  float factor = 1.f;
+  HeadBias bias = {};
+  int first_key = 0;
+  // Scores are made others, in units of log2, before they are weighed.
+  bool changes_scores() const { return cap > 0 || bias.zero != nullptr; }
 };
 
 struct Panel {
@@ -81,6 +86,7 @@ struct Panel {
   float* turned;     // [block_kv / 2][kPanel]: weights as matrix registers take them
   int mask_offset;   // bytes into a mask row
   int index;         // among those that visit the block
+  int position;      // of the first row
 };
 
 // Where something is allowed: per tile of kRows keys, and per group of kRows rows the keys it needs.

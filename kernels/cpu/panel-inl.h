@@ -55,20 +55,32 @@ HWY_INLINE Peak write_scores(const Block& block, const Panel& panel, const Live&
   return peak;
 }
 
-// Scores that are not forbidden, capped, and their peak: in units of log2, whatever they were in before.
+// What a key of the block adds to the scores of the panel's rows, from the first one on.
+HWY_INLINE const float* bias_of(const Block& block, const Panel& panel, int key) {
+  const HeadBias& bias = block.bias;
+  const int back = panel.position - (block.first_key + key);
+  return bias.zero + std::clamp(back, -bias.reach - kPanel, bias.reach);
+}
+static_assert(kPanel <= HeadBias::kMargin);
+
+// Scores that are not forbidden, capped and with their bias, and their peak: in units of log2, whatever they were in
+// before.
 template <bool kMasked>
-HWY_NOINLINE Peak cap_scores(const Block& block, const Panel& panel, const Live& live) {
+HWY_NOINLINE Peak change_scores(const Block& block, const Panel& panel, const Live& live) {
   const Floats d;
-  const FloatVec cap = hn::Set(d, block.cap), to_cap = hn::Set(d, block.to_cap);
+  const FloatVec cap = hn::Set(d, block.cap), factor = hn::Set(d, block.factor);
   const FloatVec forbidden = hn::Set(d, -std::numeric_limits<float>::infinity());
   Peak peak = {{forbidden, forbidden}};
   for (int j = 0; j < block.keys; ++j) {
     if (kMasked && !live.tile[j / kRows]) continue;
     const std::uint32_t word = kMasked ? mask_word(block, panel, j) : ~0u;
+    const float* const bias = block.bias.zero == nullptr ? nullptr : bias_of(block, panel, j);
     for (int v = 0; v < kVectors; ++v) {
       float* const at = panel.s + j * kPanel + v * kLanes;
-      const FloatVec capped = hn::Mul(cap, hn::Tanh(d, hn::Mul(hn::Load(d, at), to_cap)));
-      const FloatVec score = kMasked ? hn::IfThenElse(lanes_of(word, v), capped, forbidden) : capped;
+      FloatVec score = hn::Mul(hn::Load(d, at), factor);
+      if (block.cap > 0) score = hn::Mul(cap, hn::Tanh(d, score));
+      if (bias != nullptr) score = hn::Add(score, hn::LoadU(d, bias + v * kLanes));
+      if (kMasked) score = hn::IfThenElse(lanes_of(word, v), score, forbidden);
       hn::Store(score, d, at);
       peak.at[v] = hn::Max(peak.at[v], score);
     }
@@ -153,7 +165,7 @@ HWY_INLINE void add_values(const Block& block, const Panel& panel, const Live& l
 template <class Words, bool kMasked>
 void attend(const Block& block, const Panel& panel) {
   const Live live = kMasked ? live_parts(block, panel) : all_live(block.keys);
-  const bool whole_tiles = block.keys % kRows == 0 && !(block.cap > 0);
+  const bool whole_tiles = block.keys % kRows == 0 && !block.changes_scores();
   if constexpr (Words::kTiles) multiply_all_keys<Words>(block, panel, live);
   if (whole_tiles) {
     if (write_trusted_weights<Words, kMasked>(block, panel, live))
@@ -161,7 +173,7 @@ void attend(const Block& block, const Panel& panel) {
     if constexpr (Words::kTiles) multiply_all_keys<Words>(block, panel, live);  // weights took the place of some
   }
   Peak peak = write_scores<Words, kMasked>(block, panel, live);
-  if (block.cap > 0) peak = cap_scores<kMasked>(block, panel, live);
+  if (block.changes_scores()) peak = change_scores<kMasked>(block, panel, live);
   HWY_ALIGN float factor[kPanel];
   const bool raised = raise_top(panel, peak, factor);
   write_weights<Words, kMasked>(block, panel, live);

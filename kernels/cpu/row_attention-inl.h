@@ -46,6 +46,7 @@ class QueryRow {
     std::fill_n(o_, depth_, 0.f);
     top_ = -std::numeric_limits<float>::infinity();
     sum_ = 0.f;
+    position_ = head_.bias.before + row;
     for (const KeyInterval* interval = begin; interval != end; ++interval) {
       const int last = std::min(interval->end, before_tree_);
       for (int key = interval->begin; key < last; ++key) {
@@ -82,6 +83,7 @@ class QueryRow {
     const int padded = (count_ + kLanes - 1) / kLanes * kLanes;
     for (int i = 0; i < count_; i += kTogether) score(i);
     if (cap_ > 0) cap_scores();
+    if (head_.bias.zero != nullptr) add_bias();
     std::fill(s_ + count_, s_ + padded, -std::numeric_limits<float>::infinity());
     FloatVec peak = hn::Load(d, s_);
     for (int i = kLanes; i < padded; i += kLanes) peak = hn::Max(peak, hn::Load(d, s_ + i));
@@ -104,6 +106,11 @@ class QueryRow {
     for (int i = 0; i < count_; i += kLanes)
       hn::Store(hn::Mul(hn::Set(d, cap_), hn::Tanh(d, hn::Mul(hn::Load(d, s_ + i), hn::Set(d, 1.f / cap_)))), d,
                 s_ + i);
+  }
+
+  void add_bias() {
+    const std::int64_t reach = head_.bias.reach;
+    for (int i = 0; i < count_; ++i) s_[i] += head_.bias.zero[std::clamp(position_ - keys_[i], -reach, reach)];
   }
 
   void raise_top(float peak) {
@@ -173,7 +180,8 @@ class QueryRow {
   int before_tree_;       // keys that no tree takes
   int head_dim_, depth_;  // depth_: head_dim_ rounded up to whole vectors
   float scale_ = 1.f, cap_ = 0.f, top_ = 0.f, sum_ = 0.f;
-  int count_ = 0;  // keys in the chunk
+  int count_ = 0;              // keys in the chunk
+  std::int64_t position_ = 0;  // of the row
   std::int64_t keys_[kChunk];
   alignas(64) float s_[kChunk];  // scores, then weights
   alignas(64) float q_[kMaxDepth];

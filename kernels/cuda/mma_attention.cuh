@@ -5,6 +5,7 @@
 #include "kernels/cuda/mma_steps.cuh"
 #include "kernels/cuda/mma_tiles.cuh"
 #include "kernels/cuda/output.cuh"
+#include "kernels/cuda/score_bias.cuh"
 
 namespace stof::cuda {
 
@@ -145,7 +146,7 @@ struct MmaBlock {
     }
     const bool used = !kMasked || ahead.used;
     if (used) multiply_keys();
-    if (used) cap();
+    if (used) change_scores(step);
     if constexpr (kMasked) forbid_pairs(step);
     if (kMasked && next < steps.listed) ahead = steps.read(next, part, slab, lane);
     if (used) weigh_scores<kMasked>();
@@ -205,9 +206,13 @@ struct MmaBlock {
     }
   }
 
-  __device__ __forceinline__ void cap() {
+  __device__ __forceinline__ void change_scores(int step) {
 #pragma unroll
     for (int s = 0; s < kSlabs; ++s) cap_scores(scores[s], p.call.cap_log2);
+    if (p.bias.values == nullptr) return;
+    const int back = block.row + first_row + block.keys - block.rows - steps.key_start(step);
+#pragma unroll
+    for (int s = 0; s < kSlabs; ++s) add_bias(scores[s], p.bias, bias_of_head(p.bias, block.head), back + 16 * s, lane);
   }
 
   __device__ __forceinline__ void forbid_pairs(int step) {

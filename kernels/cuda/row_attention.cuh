@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/cuda/draft_trees.cuh"
 #include "kernels/cuda/item_lists.cuh"
+#include "kernels/cuda/score_bias.cuh"
 #include "kernels/cuda/storage.cuh"
 #include "kernels/shared/row_lists.h"
 
@@ -20,7 +21,7 @@ struct RowWarp {
   const RowItem& item;
   const float* q;  // [head_dim], shared memory
   const Stored *k, *v;
-  int lane;
+  int bias, position, lane;  // bias: of the head, where there is one
   float maximum = kNoScore, sum = 0.f;
   bool any = false;
   float out[kColumns] = {};
@@ -39,7 +40,10 @@ struct RowWarp {
 #pragma unroll 4
     for (int c = 0; c < p.head_dim; ++c) dot = __fmaf_rn(q[c], Storage::load(row[c]), dot);
     const float scaled = dot * p.scale;
-    return p.softcap > 0.f ? p.softcap * tanhf(scaled / p.softcap) : scaled;
+    const float capped = p.softcap > 0.f ? p.softcap * tanhf(scaled / p.softcap) : scaled;
+    if (p.bias.values == nullptr) return capped;
+    const int back = min(max(position - key, -p.bias.reach), p.bias.reach);
+    return __fmaf_rn(*place_of(p.bias, bias + back), p.bias.factor, capped);
   }
 
   // 32 keys from `first`; bit l of `allowed` for key first + l.
@@ -135,6 +139,8 @@ __device__ __forceinline__ void attend_rows(const RowAttentionParams& p, const R
                         queries[warp],
                         static_cast<const Stored*>(p.k) + item.k + kv_head * p.k_stride.head,
                         static_cast<const Stored*>(p.v) + item.v + kv_head * p.v_stride.head,
+                        bias_of_head(p.bias, head),
+                        row + item.keys - item.queries,
                         lane};
   work.attend(row, p.layout.group_of[static_cast<long long>(item.index) * p.layout.heads + head]);
   float* lse = p.lse == nullptr ? nullptr : p.lse + item.lse + head * p.lse_stride.head + row * p.lse_stride.row;

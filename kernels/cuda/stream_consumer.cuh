@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warpgroup and its 64 rows: scores, softmax, values, step by step, then the finished rows.
 #pragma once
+#include "kernels/cuda/score_bias.cuh"
 #include "kernels/cuda/span_words.cuh"
 #include "kernels/cuda/warp_scores.cuh"
 
@@ -25,8 +26,9 @@ struct StreamConsumer {
   RowStats rows;
   float origins[2];  // that hold_origins has
   SpanWords<Traits> span_words;
-  u32 q;           // descriptor
-  int to_release;  // slot of q whose output may still be on its way, or -1; of two
+  u32 q;              // descriptor
+  int bias, position;  // in forms for calls with a bias: that of the row block's head, and of the warp's first row
+  int to_release;      // slot of q whose output may still be on its way, or -1; of two
 
   __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const typename Traits::Params& p,
                                             int group)
@@ -64,6 +66,7 @@ struct StreamConsumer {
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
     q = descriptor(shared_address(team.q[slot & (Traits::kQueries - 1)][part]));
     holds = at_last = false;
+    if constexpr (Traits::kBiased) find_bias(team.blocks[slot]);
     if constexpr (Traits::kSelects)
       if (p.spans.parts > 0 && listed > 0) span_words.find(p, team.blocks[slot], my_rows());
     RingPlace<Traits::kKeyStages> next_block = ring;
@@ -181,9 +184,19 @@ struct StreamConsumer {
     holds = true;
     held = values();
   }
-  // Of scores as they leave the matmul: what is forbidden is -inf behind it, which no softcap brings back.
-  __device__ __forceinline__ void cap() {
+  __device__ __forceinline__ void find_bias(const RowBlock& block) {
+    bias = bias_of_head(p.bias, block.head);
+    position = block.row + 64 * part + 16 * warp + block.keys - block.rows;
+  }
+  // Of scores as they leave the matmul: what is forbidden is -inf behind it, which no softcap brings back. Reads the
+  // step's keys.
+  __device__ __forceinline__ void change_scores() {
     if constexpr (Traits::kCapped) to_tanh(scores, p.call.cap_log2);
+    if constexpr (Traits::kBiased)
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile)
+        add_bias(scores + 32 * tile, p.bias, bias, position - uniform(team.steps[ring.stage][tile][0] & TileMark::kKey),
+                 lane);
   }
   // Raises the reference maxima where the scores are above them; no values may be on their way to out.
   __device__ __forceinline__ void weigh_and_rescale() {
@@ -202,8 +215,8 @@ struct StreamConsumer {
     matmul_wait<0>();
     pin(scores);
     let_next_part_begin(slot);
+    change_scores();
     release(team.k_empty[ring.stage]);
-    cap();
     forbid(scores, words);
     weigh_and_rescale();
     hold();
@@ -226,7 +239,7 @@ struct StreamConsumer {
     issue_held_values();
     matmul_wait<1>();
     pin(scores);
-    cap();
+    change_scores();
     if constexpr (kMasked) forbid(scores, words);
     bool trusted;
     if constexpr (Traits::kSelects && !kMasked) trusted = weigh_trusting(scores, rows, origins, p.call.scale_log2);
@@ -258,7 +271,7 @@ struct StreamConsumer {
     const u32 at = threadIdx.x % 128;
     multiply_scores<Element, kHeadDim, kKeys>(scores, address_of(q) + at / 32 * (16 * kRowBytes),
                                               address_of(keys_at_hand()), at % 32);
-    cap();
+    change_scores();
     if constexpr (kMasked) forbid(scores, words);
     weigh_and_rescale();
   }

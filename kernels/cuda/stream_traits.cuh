@@ -17,7 +17,8 @@ namespace stof::cuda {
 // through memory of its own, in turns. capped: for calls with a softcap, and for no others. more_keys: 1 where keys
 // have a stage more than values, which are wanted a step later. stacked: a part's rows are those of several query heads
 // of one key head, for fewer positions than rows. listed: row blocks come by a list, or are looked for
-// near an item's rows. paged: keys and values lie in pages, and row blocks come in any of these ways.
+// near an item's rows. paged: keys and values lie in pages, and row blocks come in any of these ways. biased: for calls
+// with a relative bias, and for no others.
 struct StreamShape {
   int teams, parts, tiles, stages, ctas, groups = 1, queries = 2;
   bool capped = false;
@@ -25,6 +26,7 @@ struct StreamShape {
   bool stacked = false;
   bool listed = false;
   bool paged = false;
+  bool biased = false;
 };
 
 __host__ __device__ constexpr StreamShape listed(StreamShape shape) {
@@ -36,28 +38,32 @@ __host__ __device__ constexpr StreamShape paged(StreamShape shape) {
   return shape;
 }
 
-template <bool kListed, bool kPaged>
+template <bool kListed, bool kPaged, bool kBiased>
 struct ParamsOfStream {
   using Type = StreamParams;
 };
 template <>
-struct ParamsOfStream<true, false> {
+struct ParamsOfStream<true, false, false> {
   using Type = ListedStreamParams;
 };
 template <>
-struct ParamsOfStream<false, true> {
+struct ParamsOfStream<false, true, false> {
   using Type = PagedStreamParams;
+};
+template <>
+struct ParamsOfStream<false, false, true> {
+  using Type = BiasedStreamParams;
 };
 
 template <class Element_, int kHeadDim_, StreamShape kShape>
 struct StreamTraits {
   using Element = Element_;
-  using Params = typename ParamsOfStream<kShape.listed, kShape.paged>::Type;
+  using Params = typename ParamsOfStream<kShape.listed, kShape.paged, kShape.biased>::Type;
   static constexpr int kHeadDim = kHeadDim_, kBoxes = (kHeadDim + kBoxColumns - 1) / kBoxColumns;
   static constexpr int kTeams = kShape.teams, kParts = kShape.parts, kTiles = kShape.tiles, kStages = kShape.stages;
   static constexpr int kCtas = kShape.ctas, kGroups = kShape.groups, kQueries = kShape.queries;
-  static constexpr bool kCapped = kShape.capped, kStacked = kShape.stacked, kPaged = kShape.paged,
-                        kSelects = kShape.listed || kPaged;
+  static constexpr bool kCapped = kShape.capped, kBiased = kShape.biased, kStacked = kShape.stacked,
+                        kPaged = kShape.paged, kSelects = kShape.listed || kPaged;
   static constexpr int kKeyStages = kStages + kShape.more_keys;
   // Keys of steps this wide come late when they are asked for late; of others, letting go of them early costs more.
   static constexpr bool kLetsGoEarly = kHeadDim * kTiles >= 192;

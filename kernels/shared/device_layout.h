@@ -118,6 +118,10 @@ struct StreamParams {
   int stacked_heads;
 };
 
+struct BiasedStreamParams : StreamParams {
+  ScoreBias bias;
+};
+
 // What a kernel without tensor maps reads itself.
 struct AttentionInput {
   const void* values;
@@ -152,6 +156,7 @@ struct MmaParams {
   PageTable pages;   // read by instances for pages, with the items of the launch as places
   DraftTrees trees;  // of the same
   RowWindow window;  // of `layout`
+  ScoreBias bias;
 };
 
 // One row block of a band: its keys start at a multiple of 8, before the first key if need be.

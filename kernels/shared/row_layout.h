@@ -3,6 +3,7 @@
 // strides.
 #pragma once
 #include "kernels/shared/draft_trees.h"
+#include "kernels/shared/score_bias.h"
 
 namespace stof::cuda {
 
@@ -52,6 +53,7 @@ struct RowAttentionParams {
   float softcap;  // 0: scores are not capped
   PageTable pages;
   DraftTrees trees;
+  ScoreBias bias;
   RowLayoutView layout;
   // [items of the grid] each: rows of q, k, v and out alike, in place of the list below; or null.
   const int *starts, *lengths;

@@ -51,8 +51,14 @@ void judge_lists(const CheckedCall& checked, const Device& device) {
   device.backend->judge_lists(call, device);
 }
 
-void hold(const std::shared_ptr<const Planned>& planned, std::vector<std::shared_ptr<const void>>& plans) {
-  if (std::find(plans.begin(), plans.end(), planned) == plans.end()) plans.push_back(planned);
+void hold(const std::shared_ptr<const void>& used, std::vector<std::shared_ptr<const void>>& all) {
+  if (std::find(all.begin(), all.end(), used) == all.end()) all.push_back(used);
+}
+
+// What the call's work reads, and the caller's graph may read again.
+void hold_what_is_used(const CallParts& parts, const AttentionArguments& arguments) {
+  for (const PartOfCall& part : parts.all) hold(part.plan, *arguments.plans_used);
+  if (arguments.relative_bias != nullptr) hold(arguments.relative_bias->memory(), *arguments.plans_used);
 }
 
 }  // namespace
@@ -88,8 +94,7 @@ void Attention::run(const AttentionArguments& arguments) const {
     whole.items = checked.items;
     check_pages(whole, device);
   }
-  if (arguments.plans_used != nullptr)
-    for (const PartOfCall& part : parts.all) hold(part.plan, *arguments.plans_used);
+  if (arguments.plans_used != nullptr) hold_what_is_used(parts, arguments);
   AttentionCall call = checked.call;
   call.held = arguments.plans_used;
   std::unique_lock one_at_a_time(plans.launching, std::defer_lock);

@@ -7,6 +7,7 @@
 
 #include "src/attention/pages.h"
 #include "src/attention/run_plan.h"
+#include "src/attention/score_bias.h"
 #include "src/backend/even_items.h"
 #include "src/base/error.h"
 #include "src/mask/beginning.h"
@@ -279,6 +280,13 @@ std::optional<DeviceLengths> CallPlans::lists_of(const AttentionArguments& argum
 
 CheckedCall CallPlans::check(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
                              std::pmr::memory_resource* list_memory) const {
+  CheckedCall checked = check_lists(arguments, lists, list_memory);
+  checked.call.bias = score_bias(arguments, shape_, device_);
+  return checked;
+}
+
+CheckedCall CallPlans::check_lists(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
+                                   std::pmr::memory_resource* list_memory) const {
   if (table_ && arguments.softcap.value_or(0.f) > 0 && !shape_.capped)
     fail(ErrorKind::unsupported, "attention: softcap = {} with a plan of a table; accepted where the shape is capped",
          *arguments.softcap);

@@ -66,6 +66,8 @@ class CallPlans {
 
  private:
   using Lengths = OtherPlans::Lengths;
+  CheckedCall check_lists(const AttentionArguments& arguments, const std::optional<DeviceLengths>& lists,
+                          std::pmr::memory_resource* list_memory) const;
   Plan plan_in_place() const;
   bool stacks_in_pages() const;
   bool lengths_in_place() const { return in_place_ && in_place_->choice.kernel->reads_device_lengths; }

@@ -34,6 +34,10 @@ DeviceArguments::DeviceArguments(const AttentionArguments& host, const Device& d
   if (host.device_kv_lengths) there_.device_kv_lengths = copied(*host.device_kv_lengths);
   if (host.tree) there_.tree = copied(*host.tree);
   copy_lists();
+  if (host.relative_bias != nullptr) {
+    bias_ = std::make_shared<const RelativeBias>(host.relative_bias->on(device));
+    there_.relative_bias = bias_.get();
+  }
   if (!host.rows) return;
   there_.rows->starts = copied(host.rows->starts, host.rows->items);
   there_.rows->lengths = copied(host.rows->lengths, host.rows->items);

@@ -5,7 +5,7 @@
 
 namespace stof {
 
-// A call's tensors on a device: copies of what the host has, misaligned as it is.
+// A call's tensors on a device: copies of what the host has, misaligned as it is. So is its bias.
 class DeviceArguments {
  public:
   // Tensors of the host must outlive this.
@@ -22,6 +22,7 @@ class DeviceArguments {
   AttentionArguments host_, there_;
   Device device_;
   std::vector<std::shared_ptr<void>> memory_;
+  std::shared_ptr<const RelativeBias> bias_;
 };
 
 // On the CPU, a plain run.

@@ -26,6 +26,9 @@ void check_range(std::string_view name, std::int64_t value, std::int64_t first, 
     fail(ErrorKind::invalid_argument, "attention: {} = {}; accepted: {}..{}", name, value, first, last);
 }
 
+// By residue class, or in two plans: kernels then see other distances between keys and queries than there are.
+bool may_lie_apart(const AttentionShape& shape) { return shape.tree_queries == 0 && !shape.biased; }
+
 PackedMask pack(const BoundMask& mask, const AttentionShape& shape, const AttentionPlan& plan) {
   PackedMask packed;
   packed.kind = plan.layout;
@@ -136,11 +139,12 @@ Planned arrange_sum(const SumView& view, const AttentionShape& shape, Choice cho
 
 std::string why_not_compiled(const AttentionShape& shape, const Device& device) {
   const auto why_not = device.backend->why_not_compiled;
-  return shape.capped && why_not != nullptr ? why_not(device) : "";
+  return changes_scores(shape) && why_not != nullptr ? why_not(device) : "";
 }
 
 AttentionProblem problem_of(const View& view, const Device& device, RowOrigin origin) {
-  AttentionProblem problem{.shape = view.shape, .alike_heads = alike_heads(view.mask, view.shape)};
+  AttentionProblem problem{.shape = view.shape,
+                           .alike_heads = view.shape.biased ? 1 : alike_heads(view.mask, view.shape)};
   const MaskBands bands(view.mask, origin);
   problem.stats = measure(bands, device.backend->attention_block_sizes(view.shape, problem.alike_heads));
   problem.why_not_compiled = why_not_compiled(view.shape, device);
@@ -161,7 +165,7 @@ AttentionProblem problem_of(const View& view, const Device& device, RowOrigin or
 View plain_view(const Mask& mask, const AttentionShape& shape) { return {1, 1, shape, bind(mask, shape)}; }
 
 std::optional<View> view_by_residue(const Mask& mask, const AttentionShape& shape) {
-  if (shape.queries == 0 || shape.keys == 0 || shape.tree_queries > 0) return std::nullopt;
+  if (shape.queries == 0 || shape.keys == 0 || !may_lie_apart(shape)) return std::nullopt;
   const std::optional<ResidueView> view = residue_view(mask);
   if (!view || shape.batch > kMaxLength / view->residues) return std::nullopt;
   return view_of_class(*view, shape);
@@ -184,7 +188,7 @@ void check_shape(const AttentionShape& shape) {
 
 std::vector<SumView> views_as_sum(const Mask& mask, const AttentionShape& shape) {
   std::vector<SumView> views;
-  if (shape.queries == 0 || shape.keys == 0 || shape.tree_queries > 0) return views;
+  if (shape.queries == 0 || shape.keys == 0 || !may_lie_apart(shape)) return views;
   for (const CombSplit& split : comb_splits(mask))
     if (shape.batch <= kMaxLength / split.combs.residues)
       views.push_back({view_of_class(split.combs, shape), split.rest});

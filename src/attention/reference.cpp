@@ -25,6 +25,15 @@ bool tree_allows(const DraftTrees& trees, const AttentionItem& item, std::int64_
   return ((static_cast<std::uint32_t>(words[of_query / 32]) >> (of_query % 32)) & 1u) != 0;
 }
 
+double bias_of(const AttentionCall& call, const AttentionItem& item, std::int64_t head, std::int64_t row,
+               std::int64_t key) {
+  constexpr double kLn2 = 0.6931471805599453;
+  const ScoreBias& bias = call.bias;
+  if (bias.values == nullptr) return 0;
+  const std::int64_t back = row + item.keys - item.queries - key;
+  return kLn2 * double{bias.zero_of(head)[std::clamp(back, -bias.reach, bias.reach)]};
+}
+
 }  // namespace
 
 ReferenceRow reference_attention(const BoundMask& mask, const AttentionCall& call, const AttentionItem& item,
@@ -42,7 +51,7 @@ ReferenceRow reference_attention(const BoundMask& mask, const AttentionCall& cal
       dot += element(call.q, call.dtype, q + c) * element(call.k, call.dtype, k + c);
     keys.push_back(key);
     const double score = dot * double{call.scale}, cap = call.softcap;
-    scores.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
+    scores.push_back((cap > 0 ? cap * std::tanh(score / cap) : score) + bias_of(call, item, head, row, key));
   }
   ReferenceRow result{.out = std::vector<double>(static_cast<std::size_t>(call.head_dim)),
                       .lse = -std::numeric_limits<double>::infinity()};

@@ -29,6 +29,9 @@ namespace stof {
 
 inline constexpr std::int64_t kMaxHeadDim = 256;
 
+// Calls will do more to scores than scale them.
+inline bool changes_scores(const AttentionShape& shape) { return shape.capped || shape.biased; }
+
 struct AttentionProblem {
   AttentionShape shape = {};
   MaskStats stats = {};          // of one item when the mask is the same for all of them
@@ -38,7 +41,7 @@ struct AttentionProblem {
   BandWidths band_widths = {};   // src/layout/band_widths.h
   KeyPieces key_pieces = {};     // src/layout/key_pieces.h
   KeyTiles key_tiles = {};       // src/layout/key_tiles.h
-  std::string why_not_compiled = {};  // of capped shapes: kernels that the build lacks cannot be made now
+  std::string why_not_compiled = {};  // of capped and biased shapes: kernels that the build lacks cannot be made now
   std::int64_t residues = 1;          // above 1: items are so many residue classes each
   bool uneven = false;                // of unequal lengths: those of one length are a launch
   // Of rows that are few and fewer than keys, what each is allowed, where the mask says it so (src/layout/row_spans.h).
@@ -125,6 +128,15 @@ struct DraftTrees {
   std::int64_t queries = 0;  // items of more know no tree; 0: none does
 };
 
+// What is added to scores, in units of log2: of a query and a key `back` positions in front of it, of head h,
+// zero_of(h)[back], where there are kMargin places behind `reach` to either side with the furthest values.
+struct ScoreBias {
+  static constexpr std::int64_t kMargin = 256;
+  const float* values = nullptr;            // of the device; null: nothing is added
+  std::int64_t head_stride = 0, reach = 0;  // heads are 2 * (reach + kMargin) + 1 places each
+  const float* zero_of(std::int64_t head) const { return values + head * head_stride + reach + kMargin; }
+};
+
 // One of two calls whose launches work at the same time, each on some of the device's cores, with nothing launched
 // between them. The first says whether the second may begin beside it, once what is in front of both is done; that
 // then does not end before the first.
@@ -145,6 +157,7 @@ struct AttentionCall {
   DType dtype = DType::f32;
   float scale = 1.f;
   float softcap = 0.f;  // above 0: scores become softcap * tanh(scale * q k^T / softcap)
+  ScoreBias bias = {};
   KeyPages pages = {};
   DraftTrees trees = {};
   // Of the device: the keys of each place; what items say is then the most there may be. Null: what items say.

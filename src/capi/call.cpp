@@ -207,6 +207,7 @@ void convert(const stof_call& call, const stof_plan& plan, AttentionArguments& a
   if (call.scale != nullptr) arguments.scale = *call.scale;
   arguments.softcap.reset();
   if (call.softcap != nullptr) arguments.softcap = *call.softcap;
+  arguments.relative_bias = call.relative_bias == nullptr ? nullptr : &call.relative_bias->bias;
   arguments.q_lengths = checker.list("q_lengths", call.q_lengths, call.batch);
   arguments.kv_lengths = checker.list("kv_lengths", call.kv_lengths, call.batch);
   arguments.cu_q = checker.list("cu_q", call.cu_q, call.batch + 1);
@@ -232,9 +233,9 @@ stof_status stof_plan_run(const stof_plan* plan, const stof_call* call) {
     const stof_plan& of_plan = capi::given(plan, "stof_plan_run: plan");
     constexpr std::size_t kWithoutPages = offsetof(stof_call, page_table), kWithoutCap = offsetof(stof_call, softcap),
                           kWithoutLists = offsetof(stof_call, device_q_lengths),
-                          kWithoutTree = offsetof(stof_call, tree);
+                          kWithoutTree = offsetof(stof_call, tree), kWithoutBias = offsetof(stof_call, relative_bias);
     const stof_call given_call =
-        capi::given_grown(call, {kWithoutPages, kWithoutCap, kWithoutLists, kWithoutTree}, "stof_plan_run: call");
+        capi::given_grown(call, {kWithoutPages, kWithoutCap, kWithoutLists, kWithoutTree, kWithoutBias}, "stof_plan_run: call");
     const stof::Pool<stof::AttentionArguments>::Lease arguments(of_plan.arguments);
     capi::convert(given_call, of_plan, *arguments);
     of_plan.attention.run(*arguments);

@@ -28,6 +28,10 @@ struct stof_plan {
   mutable stof::Pool<stof::AttentionArguments> arguments;  // of calls, whose lists keep their memory
 };
 
+struct stof_relative_bias {
+  const stof::RelativeBias bias;
+};
+
 struct stof_session {
   const std::shared_ptr<const stof::Session> session;
   const std::string device;  // as stof_session_load takes it

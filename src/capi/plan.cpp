@@ -17,7 +17,7 @@ using stof::capi::guarded;
 
 stof::AttentionShape shape_of(const stof_shape* given_shape, std::string_view name) {
   const stof_shape shape =
-      stof::capi::given_grown(given_shape, {offsetof(stof_shape, capped), offsetof(stof_shape, tree_queries)}, name);
+      stof::capi::given_grown(given_shape, {offsetof(stof_shape, capped), offsetof(stof_shape, tree_queries), offsetof(stof_shape, biased)}, name);
   return {.batch = shape.batch,
           .heads = shape.heads,
           .kv_heads = shape.kv_heads,
@@ -26,7 +26,8 @@ stof::AttentionShape shape_of(const stof_shape* given_shape, std::string_view na
           .head_dim = shape.head_dim,
           .dtype = stof::capi::dtype_of(fmt::format("{}.dtype", name), shape.dtype),
           .capped = shape.capped != 0,
-          .tree_queries = shape.tree_queries};
+          .tree_queries = shape.tree_queries,
+          .biased = shape.biased != 0};
 }
 
 std::string description_of(const stof_plan& plan, const std::string& mask) {
@@ -34,7 +35,8 @@ std::string description_of(const stof_plan& plan, const std::string& mask) {
   nlohmann::ordered_json json{{"mask", mask}, {"device", plan.device.caps.name}};
   json["shape"] = {{"batch", s.batch},          {"heads", s.heads},   {"kv_heads", s.kv_heads},
                    {"queries", s.queries},      {"keys", s.keys},     {"head_dim", s.head_dim},
-                   {"dtype", name_of(s.dtype)}, {"capped", s.capped}, {"tree_queries", s.tree_queries}};
+                   {"dtype", name_of(s.dtype)}, {"capped", s.capped}, {"tree_queries", s.tree_queries},
+                   {"biased", s.biased}};
   const stof::AttentionPlan &chosen = plan.attention.plan(), &for_pages = plan.attention.plan_for_pages();
   json.update(stof::describe(chosen));
   json["for_pages"] = nullptr;

@@ -70,7 +70,8 @@ double attention_us(const op::AttendPacked& attend, const Work& work, const Cost
                              .queries = context.longest,
                              .keys = context.longest,
                              .head_dim = work.graph.value(work.node.output).columns / attend.heads,
-                             .dtype = context.dtype};
+                             .dtype = context.dtype,
+                             .biased = attend.scores.biased};
   try {
     // A sum is for items of one length, which a session's texts seldom are.
     return choose_single(attend.mask, shape, *context.device, "auto").plan.predicted_us;
@@ -91,7 +92,9 @@ std::vector<Candidate> candidates_of(const Work& work, const CostContext& contex
   const Rates rates = is_lone_norm(work, context) ? norm_rates_of(*context.device) : rates_of(*context.device);
   const double rows_us = pass_us(rates, row_bytes(work, context));
   if (const auto* attend = std::get_if<op::Attend>(&work.node.op))
-    return {{.setting = {}, .predicted_us = attention_us({attend->heads, attend->heads, attend->mask}, work, context)}};
+    return {
+        {.setting = {},
+         .predicted_us = attention_us({attend->heads, attend->heads, attend->mask, attend->scores}, work, context)}};
   if (const auto* attend = std::get_if<op::AttendPacked>(&work.node.op))
     return {{.setting = {}, .predicted_us = attention_us(*attend, work, context)}};
   if (!is_matmul(work.node)) return {{.setting = {}, .predicted_us = rows_us}};

@@ -41,6 +41,8 @@ Graph build_graph(const Model& model, GraphResult result, std::int64_t global_to
     case Family::modernbert: return build_modernbert(model);
     case Family::llama:
     case Family::gemma: return build_llama(model, result);
+    case Family::mpnet: return build_mpnet(model);
+    case Family::t5: return build_t5(model);
   }
   return {};
 }

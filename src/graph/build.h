@@ -16,6 +16,8 @@ Graph build_graph(const Model& model, GraphResult result = GraphResult::hidden, 
 
 Graph build_bert(const Model& model, std::int64_t global_tokens = 0);  // RoBERTa and Longformer, too
 Graph build_distilbert(const Model& model);
+Graph build_mpnet(const Model& model);
+Graph build_t5(const Model& model);  // the encoders of T5, mT5 and UMT5
 Graph build_gpt2(const Model& model, GraphResult result = GraphResult::hidden);
 Graph build_modernbert(const Model& model);
 Graph build_llama(const Model& model,

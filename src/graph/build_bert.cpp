@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoders of BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019) and Longformer
-// (Beltagy et al. 2020): post-norm, the same operations under other names.
+// The encoders of BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019), DistilBERT (Sanh et al. 2019), Longformer
+// (Beltagy et al. 2020) and MPNet (Song et al. 2020): post-norm, the same operations under other names.
 #include <fmt/format.h>
 
 #include "src/graph/build.h"
 #include "src/graph/builder.h"
+#include "src/model/relative_positions.h"
 
 namespace stof {
 namespace {
@@ -38,6 +39,18 @@ constexpr LayerNames kDistilBert{.query = "attention.q_lin",
                                  .contract = "ffn.lin2",
                                  .sum = "ffn.residual",
                                  .norm = "output_layer_norm"};
+constexpr LayerNames kMpnet{.query = "attention.attn.q",
+                            .key = "attention.attn.k",
+                            .value = "attention.attn.v",
+                            .context = "attention.attn",
+                            .projection = "attention.attn.o",
+                            .attention_sum = "attention.residual",
+                            .attention_norm = "attention.LayerNorm",
+                            .expand = "intermediate.dense",
+                            .activation = "intermediate.activation",
+                            .contract = "output.dense",
+                            .sum = "output.residual",
+                            .norm = "output.LayerNorm"};
 
 class Encoder {
  public:
@@ -78,8 +91,14 @@ class Encoder {
       return builder_.linear(name(part) + std::string(end), x, hidden, hidden);
     };
     const ValueId q = projection(names_.query), k = projection(names_.key), v = projection(names_.value);
-    return builder_.node(name(names_.context) + std::string(end), op::Attend{.heads = config_.heads, .mask = mask},
-                         {q, k, v}, {});
+    const bool biased = config_.relative.buckets > 0;
+    std::vector<Weight> bias;
+    if (biased)
+      bias.push_back(builder_.weight("encoder.relative_attention_bias" + std::string(kByDistance),
+                                     {config_.heads, 2 * reach_of(config_.relative) + 1}));
+    return builder_.node(name(names_.context) + std::string(end),
+                         op::Attend{.heads = config_.heads, .mask = mask, .scores = {.scale = {}, .biased = biased}},
+                         {q, k, v}, std::move(bias));
   }
 
   // Global tokens attend by projections of their own, to keys and values of their own; the others see them as they see
@@ -119,6 +138,8 @@ class Encoder {
 Graph build_bert(const Model& model, std::int64_t global_tokens) {
   return Encoder(model, kBert, global_tokens).build("encoder.layer.{}.");
 }
+
+Graph build_mpnet(const Model& model) { return Encoder(model, kMpnet).build("encoder.layer.{}."); }
 
 Graph build_distilbert(const Model& model) { return Encoder(model, kDistilBert).build("transformer.layer.{}."); }
 

@@ -52,9 +52,16 @@ struct Rotate {  // qkv [tokens, (heads + 2 kv_heads) * head_dim]
   RotaryScaling scaling = {};
   std::optional<double> norm = {};  // epsilon of an RmsNorm of each head before; weights: its scales of q and of k
 };
+// What is done to scores before the mask. biased: the node has weights, f32 [heads, 2 * reach + 1], of a relative bias
+// (stof/relative_bias.h).
+struct Scores {
+  std::optional<double> scale = {};  // nothing: 1 / sqrt(head_dim)
+  bool biased = false;
+};
 struct Attend {  // q, k, v
   std::int64_t heads = 1;
   Mask mask = all();
+  Scores scores = {};
 };
 // As fusion makes them (src/fusion/fuse.h).
 struct Embed {  // weights: the tables, then scale, shift where it normalises
@@ -86,6 +93,7 @@ struct RmsNormAdd {  // x, which is normalised, and what is added to that; weigh
 struct AttendPacked {  // qkv [tokens, (heads + 2 kv_heads) * head_dim]
   std::int64_t heads = 1, kv_heads = 1;
   Mask mask = all();
+  Scores scores = {};
 };
 }  // namespace op
 

@@ -132,8 +132,17 @@ void expect_turned(const op::Linear& linear, const Site& site, std::int64_t colu
     site.refuse("turned heads of {} columns; accepted: a multiple of 16", head_dim);
 }
 
+// An odd number of places: as many to either side of distance 0.
+void expect_bias(const op::Scores& scores, std::int64_t heads, const Site& site) {
+  if (!scores.biased) return;
+  const TensorView& bias = site.node.weights[0].tensor;
+  const std::int64_t places = bias.rank() == 2 ? bias.dim(1) : 0;
+  site.expect_shape(0, {heads, places % 2 == 0 ? places + 1 : places});
+}
+
 std::int64_t infer(const op::Attend& attend, const Site& site) {
-  site.expect_counts(3, 0);
+  site.expect_counts(3, attend.scores.biased ? 1 : 0);
+  expect_bias(attend.scores, attend.heads, site);
   site.expect_columns(1, site.columns[0]);
   site.expect_columns(2, site.columns[0]);
   site.expect_heads(attend.heads, site.columns[0]);
@@ -190,7 +199,8 @@ std::int64_t infer(const op::RmsNormAdd&, const Site& site) {
 }
 
 std::int64_t infer(const op::AttendPacked& attend, const Site& site) {
-  site.expect_counts(1, 0);
+  site.expect_counts(1, attend.scores.biased ? 1 : 0);
+  expect_bias(attend.scores, attend.heads, site);
   return attend.heads * site.expect_packed(attend, site.columns[0]);
 }
 

@@ -39,7 +39,13 @@ std::string detail(const op::Rotate& op) {
   if (const std::string scaling = text_of(op.scaling); !scaling.empty()) text += fmt::format(" scaling=({})", scaling);
   return op.norm ? text + fmt::format(" norm={}", *op.norm) : text;
 }
-std::string detail(const op::Attend& op) { return fmt::format("heads={} mask={}", op.heads, op.mask.text()); }
+std::string detail(const op::Scores& scores) {
+  return fmt::format("{}{}", scores.scale ? fmt::format(" scale={}", *scores.scale) : "",
+                     scores.biased ? " biased" : "");
+}
+std::string detail(const op::Attend& op) {
+  return fmt::format("heads={} mask={}{}", op.heads, op.mask.text(), detail(op.scores));
+}
 std::string detail(const op::Embed& op) {
   std::string text;
   for (const TokenIndex index : op.indices) text += fmt::format("{}{}", text.empty() ? "" : "+", name_of(index));
@@ -62,7 +68,9 @@ std::string detail(const op::Linear& op) {
 }
 std::string detail(const op::AddLayerNorm& op) { return fmt::format("epsilon={}", op.epsilon); }
 std::string detail(const op::RmsNormAdd& op) { return fmt::format("epsilon={}", op.epsilon); }
-std::string detail(const op::AttendPacked& op) { return fmt::format("{} mask={}", heads_detail(op), op.mask.text()); }
+std::string detail(const op::AttendPacked& op) {
+  return fmt::format("{} mask={}{}", heads_detail(op), op.mask.text(), detail(op.scores));
+}
 
 struct Named {
   std::string_view operator()(const op::Input&) const { return "input"; }

@@ -43,7 +43,8 @@ Graph merge_qkv(Graph graph) {
     }
     merged.product->weights = std::move(matrices);
     merged.bias->weights = std::move(biases);
-    node.op = op::AttendPacked{.heads = attend->heads, .kv_heads = attend->heads, .mask = attend->mask};
+    node.op = op::AttendPacked{
+        .heads = attend->heads, .kv_heads = attend->heads, .mask = attend->mask, .scores = attend->scores};
     node.inputs = {merged.bias->output};
     const std::string name = graph.value(node.output).name + ".qkv";
     graph.values[static_cast<std::size_t>(merged.bias->output)].name = name;

@@ -10,10 +10,12 @@
 #include "src/backend/contract.h"
 #include "src/base/error.h"
 #include "src/base/file_status.h"
+#include "src/model/config_activation.h"
 #include "src/model/config_gemma.h"
 #include "src/model/config_llama.h"
 #include "src/model/config_modernbert.h"
 #include "src/model/config_rotary.h"
+#include "src/model/config_t5.h"
 #include "src/model/file_names.h"
 #include "src/model/generation_config.h"
 #include "src/model/json.h"
@@ -94,7 +96,32 @@ constexpr std::array<std::string_view, 5> kQwen3{"Qwen3Model", "Qwen3ForCausalLM
 constexpr std::array<std::string_view, 3> kGemma3{"Gemma3TextModel", "Gemma3ForCausalLM",
                                                   "Gemma3TextForSequenceClassification"};
 
-// How a family's config.json calls things.
+constexpr std::array<std::string_view, 6> kMpnet{"MPNetModel",
+                                                 "MPNetForMaskedLM",
+                                                 "MPNetForSequenceClassification",
+                                                 "MPNetForTokenClassification",
+                                                 "MPNetForQuestionAnswering",
+                                                 "MPNetForMultipleChoice"};
+constexpr std::array<std::string_view, 6> kT5{"T5EncoderModel",
+                                              "T5Model",
+                                              "T5ForConditionalGeneration",
+                                              "T5ForSequenceClassification",
+                                              "T5ForTokenClassification",
+                                              "T5ForQuestionAnswering"};
+constexpr std::array<std::string_view, 6> kMt5{"MT5EncoderModel",
+                                               "MT5Model",
+                                               "MT5ForConditionalGeneration",
+                                               "MT5ForSequenceClassification",
+                                               "MT5ForTokenClassification",
+                                               "MT5ForQuestionAnswering"};
+constexpr std::array<std::string_view, 6> kUmt5{"UMT5EncoderModel",
+                                                "UMT5Model",
+                                                "UMT5ForConditionalGeneration",
+                                                "UMT5ForSequenceClassification",
+                                                "UMT5ForTokenClassification",
+                                                "UMT5ForQuestionAnswering"};
+
+// How a family's config.json calls things; "" where it has nothing of the kind.
 struct FamilyKeys {
   Family family;
   std::string_view model_type;
@@ -108,7 +135,10 @@ constexpr FamilyKeys llama_keys(std::string_view model_type, std::span<const std
           "intermediate_size", "max_position_embeddings",
           "hidden_act"};
 }
-constexpr std::array<FamilyKeys, 12> kFamilies{{
+constexpr FamilyKeys t5_keys(std::string_view model_type, std::span<const std::string_view> architectures) {
+  return {Family::t5, model_type, architectures, "d_model", "num_layers", "num_heads", "d_ff", "", ""};
+}
+constexpr std::array<FamilyKeys, 16> kFamilies{{
     {Family::bert, "bert", kBert, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
      "max_position_embeddings", "hidden_act"},
     {Family::roberta, "roberta", kRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
@@ -128,19 +158,18 @@ constexpr std::array<FamilyKeys, 12> kFamilies{{
     llama_keys("qwen3", kQwen3),
     {Family::gemma, "gemma3_text", kGemma3, "hidden_size", "num_hidden_layers", "num_attention_heads",
      "intermediate_size", "max_position_embeddings", "hidden_activation"},
+    {Family::mpnet, "mpnet", kMpnet, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+     "max_position_embeddings", "hidden_act"},
+    t5_keys("t5", kT5),
+    t5_keys("mt5", kMt5),
+    t5_keys("umt5", kUmt5),
 }};
 
-struct Activation {
-  std::string_view in_file, ours;
-};
-constexpr std::array<Activation, 6> kActivations{{
-    {"gelu", "gelu"},
-    {"gelu_new", "gelu_new"},
-    {"gelu_pytorch_tanh", "gelu_new"},  // the same formula
-    {"relu", "relu"},
-    {"silu", "silu"},
-    {"swish", "silu"},  // its other name
-}};
+std::string known_types() {
+  std::string names;
+  for (const FamilyKeys& keys : kFamilies) names += fmt::format("{}{}", names.empty() ? "" : ", ", keys.model_type);
+  return names;
+}
 
 // Older files of BERT have no model_type; transformers finds them by their architectures.
 std::string read_model_type(const JsonObject& object) {
@@ -166,14 +195,12 @@ FamilyKeys read_family(const JsonObject& object) {
   const std::string type = read_model_type(object);
   const auto named = [&](const FamilyKeys& keys) { return keys.model_type == type; };
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), named);
-  if (found == kFamilies.end())
-    refuse(object, "model_type",
-           "bert, roberta, distilbert, longformer, gpt2, modernbert, llama, mistral, qwen2, qwen3, gemma3_text");
+  if (found == kFamilies.end()) refuse(object, "model_type", known_types());
   FamilyKeys keys = *found;
   take_other_name(object, "hidden_size", keys.hidden_size);
   take_other_name(object, "num_hidden_layers", keys.layers);
   take_other_name(object, "num_attention_heads", keys.heads);
-  take_other_name(object, "max_position_embeddings", keys.positions);
+  if (!keys.positions.empty()) take_other_name(object, "max_position_embeddings", keys.positions);
   return keys;
 }
 
@@ -186,13 +213,6 @@ std::string read_architecture(const JsonObject& object, std::span<const std::str
   if (std::find(accepted.begin(), accepted.end(), name) == accepted.end())
     refuse(object, "architectures", fmt::format("{}", fmt::join(accepted, ", ")));
   return name;
-}
-
-std::string read_activation(const JsonObject& object, std::string_view key, std::string_view otherwise) {
-  const std::string name = object.string(key, otherwise);
-  for (const Activation& known : kActivations)
-    if (name == known.in_file) return std::string(known.ours);
-  refuse(object, key, "gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish");
 }
 
 // What changes results in transformers, and what says that the weights are not simply those of the layers.
@@ -225,14 +245,17 @@ std::string_view usual_activation(Family family) {
 }
 
 ModelConfig read_sizes(const JsonObject& object, const FamilyKeys& keys) {
-  return {.family = keys.family,
-          .architecture = read_architecture(object, keys.architectures),
-          .vocab_size = object.integer("vocab_size", 1, kMost),
-          .hidden_size = object.integer(keys.hidden_size, 1, kMost),
-          .layers = object.integer(keys.layers, 0, kMost),
-          .heads = object.integer(keys.heads, 1, kMost),
-          .max_positions = object.integer(keys.positions, least_positions(keys.family), kMost),
-          .activation = read_activation(object, keys.activation, usual_activation(keys.family))};
+  ModelConfig config{.family = keys.family,
+                     .architecture = read_architecture(object, keys.architectures),
+                     .vocab_size = object.integer("vocab_size", 1, kMost),
+                     .hidden_size = object.integer(keys.hidden_size, 1, kMost),
+                     .layers = object.integer(keys.layers, 0, kMost),
+                     .heads = object.integer(keys.heads, 1, kMost)};
+  if (!keys.positions.empty())
+    config.max_positions = object.integer(keys.positions, least_positions(keys.family), kMost);
+  if (!keys.activation.empty())
+    config.activation = read_activation(object, keys.activation, usual_activation(keys.family));
+  return config;
 }
 
 // What only some families have.
@@ -311,6 +334,8 @@ ModelConfig read_config(const std::filesystem::path& folder) {
     case Family::modernbert: read_modernbert(object, config); break;
     case Family::llama: read_llama(object, keys.model_type, config); return config;
     case Family::gemma: read_gemma(object, config); return config;
+    case Family::mpnet: read_mpnet(object, config); break;
+    case Family::t5: read_t5(object, keys.model_type, config); return config;
   }
   if (config.hidden_size % config.heads != 0)
     object.refuse(keys.hidden_size, fmt::format("a multiple of {}, {}", keys.heads, config.heads));

@@ -21,6 +21,8 @@ enum class Family : std::uint8_t {
   modernbert,
   llama,  // Mistral, Qwen2 and Qwen3, too
   gemma,  // the text models of Gemma 3
+  mpnet,
+  t5,  // the encoders of T5, mT5 and UMT5
 };
 
 // Whether it is a decoder: a token sees what is before it, and logits are those of the next one.
@@ -28,13 +30,21 @@ constexpr bool is_decoder(Family family) {
   return family == Family::gpt2 || family == Family::llama || family == Family::gemma;
 }
 
+// What scores gain by how far their key is away (relative_positions.h).
+struct RelativePositions {
+  std::int64_t buckets = 0;  // 0: nothing
+  std::int64_t max_distance = 0;
+  bool each_layer = false;  // has a table of its own; else all share one
+};
+
 struct ModelConfig {
   Family family = Family::bert;
   std::string architecture;  // "BertModel", ...
   std::int64_t vocab_size = 0, hidden_size = 0, layers = 0, heads = 0, intermediate_size = 0;
   std::int64_t max_positions = 0;    // tokens of the longest text
   std::int64_t type_vocab_size = 0;  // 0: the family has no token types
-  std::string activation;            // "gelu", "gelu_new", "relu", "silu"
+  RelativePositions relative = {};   // MPNet, T5
+  std::string activation = {};       // "gelu", "gelu_new", "relu", "silu"
   double norm_epsilon = 1e-12;
   // The row of the table of positions that a text's first token takes. Where it is not 0, the token whose id is one
   // less is padding, which takes the row before and is not counted (RoBERTa).
@@ -50,6 +60,9 @@ struct ModelConfig {
   std::int64_t kv_heads = 0, head_dim = 0;
   bool attention_out_bias = false;
   bool head_norms = false;  // heads of q and k are normalised before they are turned
+  // T5, which has head_dim, too.
+  bool gated_mlp = false;
+  bool unscaled_scores = false;
   // Gemma.
   bool post_norms = false;   // what a layer adds is normalised first
   double score_divisor = 0;  // scores are divided by its root, in place of that of head_dim

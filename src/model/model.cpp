@@ -4,6 +4,7 @@
 #include "src/base/error.h"
 #include "src/base/file_status.h"
 #include "src/model/gemma_norms.h"
+#include "src/model/relative_positions.h"
 #include "src/model/weight_files.h"
 
 namespace stof {
@@ -21,6 +22,8 @@ std::string_view prefix_of(Family family) {
     case Family::modernbert:
     case Family::llama:
     case Family::gemma: return "model.";
+    case Family::mpnet: return "mpnet.";
+    case Family::t5: return "transformer.";
   }
   return "";
 }
@@ -119,6 +122,7 @@ Model read_model(const fs::path& folder) {
   model.pooling = read_pooling(folder, model.config);
   read_weights(model);
   if (model.config.family == Family::gemma) make_norms_whole(model);
+  add_biases_by_distance(model);
   return model;
 }
 

@@ -34,6 +34,8 @@ std::string_view class_of_model(const std::string& model_type) {
   if (model_type == "bert" || model_type == "distilbert") return "BertTokenizer";
   if (model_type == "roberta" || model_type == "longformer") return "RobertaTokenizer";
   if (model_type == "xlm-roberta") return "XLMRobertaTokenizer";
+  if (model_type == "mpnet") return "MPNetTokenizer";
+  if (model_type == "t5" || model_type == "mt5") return "T5Tokenizer";
   if (model_type == "gpt2") return "GPT2Tokenizer";
   if (model_type == "qwen2" || model_type == "qwen3") return "Qwen2Tokenizer";
   return "";
@@ -90,7 +92,8 @@ class Checks {
   }
   // Other classes take tokenizer.json as it is.
   void check_options() const {
-    const bool of_bert = class_ == "BertTokenizer" || class_ == "DistilBertTokenizer" || class_ == "ElectraTokenizer";
+    const bool of_bert = class_ == "BertTokenizer" || class_ == "DistilBertTokenizer" || class_ == "ElectraTokenizer" ||
+                         class_ == "MPNetTokenizer";
     if (of_bert && files_.has_word_pieces()) {
       check_option("do_lower_case", "lowercase", files_.normalizer.lowercase);
       check_option("strip_accents", "strip_accents", files_.normalizer.strip_accents);
@@ -141,7 +144,7 @@ class Checks {
   // These classes put the tokens that are named cls and sep around texts, whatever tokenizer.json says.
   void check_around() const {
     for (const std::string_view known :
-         {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "RobertaTokenizer"})
+         {"BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "RobertaTokenizer", "MPNetTokenizer"})
       if (class_ == known) {
         check_end("cls_token", files_.before);
         check_end("sep_token", files_.behind);

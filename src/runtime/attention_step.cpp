@@ -125,6 +125,8 @@ void AttentionStep::operator()(const Frame& frame) const {
   if (copies_keys(frame)) keep_keys(frame);
   AttentionArguments arguments =
       frame.cached != nullptr && frame.cached->continues ? with_cached_keys(frame) : among_themselves(frame);
+  arguments.scale = scale;
+  arguments.relative_bias = bias.get();
   arguments.stream = frame.queue.stream;
   arguments.backwards = frame.queue.backwards;
   arguments.out_read_next = frame.outgrows_cache;

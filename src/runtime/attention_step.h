@@ -38,6 +38,8 @@ struct AttentionStep {
   Slot out;
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   DType dtype = DType::f32;
+  std::optional<float> scale = {};
+  std::shared_ptr<const RelativeBias> bias = {};
   std::size_t site = 0;                  // whose plan it goes by
   std::optional<CacheLayer> layer = {};  // k and v beside each other in one row can be kept; nothing: they are apart
   std::optional<TurnedInFront> in_front = {};  // where a Rotate writes the layer's keys

@@ -105,7 +105,8 @@ AttentionShape Program::shape_of(const AttentionSite& site, std::int64_t texts, 
           .queries = positions,
           .keys = positions,
           .head_dim = site.head_dim,
-          .dtype = options_.dtype};
+          .dtype = options_.dtype,
+          .biased = site.biased};
 }
 
 namespace {

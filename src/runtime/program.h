@@ -138,6 +138,7 @@ class Program {
   struct AttentionSite {
     Mask mask;
     std::int64_t heads, kv_heads, head_dim;
+    bool biased;
     bool any_length;       // false: planned for the longest text, whatever a call brings
     bool all_join = true;  // AttentionStep::may_join of all its steps
   };

@@ -8,6 +8,7 @@
 #include "src/attention/host_tensors.h"
 #include "src/attention/pages.h"
 #include "src/attention/run_plan.h"
+#include "src/attention/score_bias.h"
 #include "src/layout/pack.h"
 #include "src/layout/row_spans.h"
 
@@ -39,6 +40,7 @@ void run_on_view(const Device& device, const AttentionKernel& kernel, const Atte
   std::vector<AttentionItem> items = problem.items();
   if (mask.extent().batch == 1)
     for (AttentionItem& item : items) item.index = 0;
+  call.bias = score_bias(a, view.shape, device);
   if (a.page_table) put_in_pages(call, items, a);
   call.items = items;
   Planned planned{.choice = {&kernel, plan, {}, {}}, .positions = {}, .arranged = {}};

@@ -76,6 +76,18 @@ TEST_P(EveryPlanOfABatch, EqualsTheDefinitionWhereScoresAreCapped) {
     }
 }
 
+// Reaches that end within a tile, that are one place, and that no key is beyond.
+TEST_P(EveryPlanOfABatch, EqualsTheDefinitionWhereScoresAreBiased) {
+  for (const std::int64_t reach : {0, 20, 700})
+    for (const char* text : {"causal", "heads(0: window(20,3), *: !window(70) & causal)", "dilated(12,3)"}) {
+      ProblemShape what = tried_.make(batch_, 37).what();
+      what.bias_reach = reach;
+      what.shape.biased = true;
+      tried_.expect_every_plan(Problem(what, 7), parse(text), batch_.name);
+      if (HasFatalFailure()) return;
+    }
+}
+
 // Pages of fewer keys than a tile, and of as many and more; tiles that begin at multiples of 8 and of 64.
 TEST_P(EveryPlanOfABatch, EqualsTheDefinitionWhereKeysLieInPages) {
   const auto expect = [&](std::int64_t page_size, const char* text, float softcap) {
@@ -98,6 +110,13 @@ class EveryPlan : public testing::TestWithParam<DeviceDimType> {
 TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplitAndScoresCapped) {
   tried_.expect_every_plan(tried_.make({"long", BatchForm::heads_first, {1111}}, 0, 6), parse("window(20) | global(3)"),
                            "long");
+}
+
+TEST_P(EveryPlan, EqualsTheDefinitionWhereKeysAreSplitAndScoresBiased) {
+  ProblemShape what = tried_.make({"long", BatchForm::heads_first, {1111}}, 0).what();
+  what.bias_reach = 100;
+  what.shape.biased = true;
+  tried_.expect_every_plan(Problem(what, 7), parse("window(20) | global(3)"), "long");
 }
 
 // Enough key tiles for several splits of the global rows, and all rows of a dense mask.

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 
+#include "src/attention/score_bias.h"
 #include "src/tensor/half.h"
 
 namespace stof {
@@ -63,6 +64,15 @@ Problem::Problem(const ProblemShape& what, unsigned seed) : what_(what) {
   fill(k, s.kv_heads, false, random);
   fill(v, s.kv_heads, false, random);
   if (what_.page_size > 0) place_pages(random);
+  if (what_.bias_reach >= 0) make_bias(random);
+}
+
+// As far from each other as scores are.
+void Problem::make_bias(std::mt19937& random) {
+  std::normal_distribution<float> normal(0, 1.5f);
+  std::vector<float> values(static_cast<std::size_t>(what_.shape.heads * (2 * what_.bias_reach + 1)));
+  for (float& value : values) value = normal(random);
+  bias_.emplace(values, what_.shape.heads, what_.bias_reach, open_device("cpu"));
 }
 
 // Pages in any order; entries of the table past an item's keys are of no page, and some pages are of no item.
@@ -171,6 +181,7 @@ AttentionArguments Problem::arguments() const {
   arguments.scale = what_.scale;
   if (what_.softcap > 0) arguments.softcap = what_.softcap;
   if (!what_.trees.words.empty()) arguments.tree = what_.trees.view();
+  if (bias_) arguments.relative_bias = &*bias_;
   if (paged) arguments.page_table = view(page_table_, {batch, pages_of_item_});
   if (what_.lists_on_device) {
     DeviceLengths lists{.items = batch, .status = &status_};
@@ -213,6 +224,7 @@ AttentionCall Problem::call() const {
                   .item_stride = trees.items == 1 ? 0 : trees.queries * trees.row_words,
                   .row_stride = trees.row_words,
                   .queries = trees.queries};
+  if (bias_) call.bias = score_bias(arguments(), what_.shape, bias_->device());
   call.items = items_;
   return call;
 }

@@ -38,6 +38,7 @@ struct ProblemShape {
   bool lengths_on_device = false;                   // of keys, as arguments() gives them
   bool lists_on_device = false;                     // lengths or offsets of queries and keys
   float softcap = 0.f;                              // 0: none
+  std::int64_t bias_reach = -1;                     // of a relative bias; below 0: none
   std::optional<float> scale = {};                  // none: as the library has it
   bool without_lse = false;                         // its memory then stays as it was
   FirstElements first = {};
@@ -69,6 +70,7 @@ class Problem {
   TensorView q, k, v, out, lse_view;
 
  private:
+  void make_bias(std::mt19937& random);
   TensorView memory_from(std::int64_t first, std::int64_t count);
   // Of a tensor's memory: for so many heads, rows of an item, and rows of all items of a packed batch.
   struct Extent {
@@ -88,6 +90,7 @@ class Problem {
   mutable LengthsStatus status_{.wrong_items = -1};
   std::int64_t pages_ = 0, pages_of_item_ = 0;
   std::vector<std::int32_t> page_table_;
+  std::optional<RelativeBias> bias_;  // of the host
   TensorView k_pool_, v_pool_;
   std::vector<AttentionItem> items_;
 };

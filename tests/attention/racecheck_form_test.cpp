@@ -15,7 +15,7 @@ bool has_form(std::string_view source) {
   return asked != std::string::npos && whole.find("#define STOF_RACECHECK") < asked;
 }
 
-TEST(RacecheckForm, IsThatOfEveryStreamUnitAndOfEveryCappedOne) {
+TEST(RacecheckForm, IsThatOfEveryStreamUnitAndOfEveryForm) {
   int units = 0;
   for (const EmbeddedFile& unit : kernel_sources()) {
     if (!unit.name.starts_with("stream_")) continue;
@@ -24,7 +24,8 @@ TEST(RacecheckForm, IsThatOfEveryStreamUnitAndOfEveryCappedOne) {
   }
   EXPECT_EQ(units, 2 * std::ssize(stream_instances()));
   for (const StreamInstance& i : stream_instances())
-    EXPECT_TRUE(has_form(capped_source_of(i, DType::f16))) << capped_name_of(i, DType::f16);
+    for (const StreamForm form : {StreamForm::capped, StreamForm::biased})
+      EXPECT_TRUE(has_form(source_of(i, DType::f16, form))) << name_of(i, DType::f16, form);
 }
 
 TEST(RacecheckForm, IsWhatNoCompiledKernelTakesThePlaceOf) { EXPECT_TRUE(kernel_binaries().empty()); }

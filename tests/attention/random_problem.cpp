@@ -111,6 +111,7 @@ class RandomProblems {
   ProblemShape of_kind(RandomKind kind) {
     ProblemShape what = without_trees(kind);
     add_trees(what);
+    add_bias(what);
     return what;
   }
 
@@ -134,6 +135,13 @@ class RandomProblems {
     const TreeForm form{
         .one_for_all = below(3) == 0, .queries = 1 + below(what.shape.tree_queries), .more_words = below(3)};
     what.trees = random_trees(what, form, static_cast<unsigned>(below(1000)));
+  }
+
+  // And what else there is.
+  void add_bias(ProblemShape& what) {
+    if (below(5) != 0) return;
+    what.shape.biased = true;
+    if (below(8) != 0) what.bias_reach = below(3) == 0 ? below(8) : below(what.shape.keys + 100);
   }
 
   // Tensors that do not begin where the copy engine could read them.
@@ -193,12 +201,13 @@ Mask random_mask(unsigned seed, const ProblemShape& what) {
 std::string name_of_problem(unsigned seed, const std::string& kernel, const ProblemShape& what) {
   const AttentionShape& s = what.shape;
   return fmt::format(
-      "seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}{}{}{}{} scale {}",
+      "seed {} {} B {} H {}/{} N {} M {} d {} {} form {} pages of {} softcap {}{} from {} {} {} {}{}{}{}{}{} scale {}",
       seed, kernel, s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, name_of(s.dtype),
       static_cast<int>(what.form), what.page_size, what.softcap, s.capped ? " planned" : "", what.first.q, what.first.k,
       what.first.v, what.first.out, what.lists_on_device ? " lists on the device" : "",
       what.values_apart ? " values apart" : "", what.without_lse ? " without lse" : "",
       what.trees.queries > 0 ? fmt::format(" trees of {}/{}", what.trees.queries, s.tree_queries) : "",
+      s.biased ? fmt::format(" bias to {}", what.bias_reach) : "",
       what.scale.value_or(1 / std::sqrt(static_cast<float>(s.head_dim))));
 }
 

@@ -147,26 +147,33 @@ TEST(KernelUnits, OfOlderGpusComeAsPtx) {
   }
 }
 
-// Capped forms of the stream kernel differ from those of the build by a flag.
-using CappedUnit = std::pair<StreamInstance, DType>;
+// Forms of the stream kernel for scores that are not only scaled differ from those of the build by a flag.
+struct FormUnit {
+  StreamInstance instance;
+  DType dtype;
+  StreamForm form;
+};
+std::string name_of(const FormUnit& unit) { return name_of(unit.instance, unit.dtype, unit.form); }
+std::string source_of(const FormUnit& unit) { return source_of(unit.instance, unit.dtype, unit.form); }
 
-std::vector<CappedUnit> capped_units() {
-  std::vector<CappedUnit> all;
-  for (const StreamInstance& i : stream_instances())
-    all.emplace_back(i, all.size() % 2 == 0 ? DType::f16 : DType::bf16);
+std::vector<FormUnit> form_units() {
+  std::vector<FormUnit> all;
+  for (const StreamForm form : {StreamForm::capped, StreamForm::biased})
+    for (const StreamInstance& i : stream_instances())
+      all.push_back({i, all.size() % 2 == 0 ? DType::f16 : DType::bf16, form});
   return all;
 }
 
-class RunTimeCapped : public testing::TestWithParam<CappedUnit> {};
-INSTANTIATE_TEST_SUITE_P(Every, RunTimeCapped, testing::ValuesIn(those_to_compile(capped_units())),
-                         [](const auto& test) { return capped_name_of(test.param.first, test.param.second); });
+class RunTimeForms : public testing::TestWithParam<FormUnit> {};
+INSTANTIATE_TEST_SUITE_P(Every, RunTimeForms, testing::ValuesIn(those_to_compile(form_units())),
+                         [](const auto& test) { return name_of(test.param); });
 
-TEST_P(RunTimeCapped, ComesWholeFromTheRunTimeCompiler) {
+TEST_P(RunTimeForms, ComesWholeFromTheRunTimeCompiler) {
   if (find_nvrtc() == nullptr) GTEST_SKIP() << "no NVRTC on this machine; `make cuda` fetches one";
-  const auto& [instance, dtype] = GetParam();
+  const StreamInstance& instance = GetParam().instance;
   const TemporaryFolder folder;
   const std::string code = Compiler({.cache = {.folder = folder.path(), .log = {}}, .nvrtc = find_nvrtc()})
-                               .cubin(capped_source_of(instance, dtype), "sm_90a");
+                               .cubin(source_of(GetParam()), "sm_90a");
   EXPECT_NE(code.find(kStreamEntry), std::string::npos);
   const std::vector<int> facts = cubin_values(code, "kernel_facts");
   ASSERT_EQ(facts.size(), 2u);
@@ -174,7 +181,7 @@ TEST_P(RunTimeCapped, ComesWholeFromTheRunTimeCompiler) {
   EXPECT_EQ(facts[1], 128 * (instance.teams * instance.parts * instance.groups + 1));
 }
 
-// What the build compiles, but for the kernels of pages and of lists of row blocks: no capped one takes either.
+// What the build compiles, but for the kernels of pages and of lists of row blocks: no such form takes either.
 std::string source_of_plain_calls(const StreamInstance& instance, DType dtype) {
   std::string source(unit_source(name_of(instance, dtype)));
   const std::size_t begin = source.find("struct PagedInstance"), end = source.find("extern \"C\"");
@@ -183,14 +190,20 @@ std::string source_of_plain_calls(const StreamInstance& instance, DType dtype) {
   return source.erase(source.find(kSums), kSums.size());
 }
 
-TEST(CappedUnits, SayNoMoreThanTheOthersAndThatTheyAre) {
-  for (const auto& [instance, dtype] : capped_units()) {
-    std::string source = capped_source_of(instance, dtype);
-    constexpr std::string_view kCapped = ", true, ";
-    ASSERT_NE(source.find(kCapped), std::string::npos);
-    source.replace(source.find(kCapped), kCapped.size(), ", false, ");
-    EXPECT_EQ(source, source_of_plain_calls(instance, dtype));
-    EXPECT_EQ(capped_name_of(instance, dtype), name_of(instance, dtype) + "_capped");
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(FormUnits, SayNoMoreThanTheOthersAndWhatTheyAre) {
+  for (const FormUnit& unit : form_units()) {
+    const bool capped = unit.form == StreamForm::capped;
+    const std::string source = source_of(unit), plain = source_of_plain_calls(unit.instance, unit.dtype);
+    EXPECT_NE(source, plain);
+    EXPECT_EQ(capped ? replaced(source, ", true, ", ", false, ")
+                     : replaced(replaced(source, ", false, false, true}", "}"), " BiasedStreamParams", " StreamParams"),
+              plain);
+    EXPECT_EQ(name_of(unit), name_of(unit.instance, unit.dtype) + (capped ? "_capped" : "_biased"));
   }
 }
 

@@ -38,6 +38,15 @@ bool rows_lie_apart(const AttentionCall& call) {
   return row > call.head_dim && row * static_cast<std::int64_t>(size_of(call.dtype)) >= kFollowed;
 }
 
+static_assert(HeadBias::kMargin == ScoreBias::kMargin);
+
+HeadBias bias_of(const AttentionCall& call, const Piece& piece) {
+  if (call.bias.values == nullptr) return {};
+  return {.zero = call.bias.zero_of(piece.head),
+          .reach = static_cast<int>(call.bias.reach),
+          .before = static_cast<int>(piece.item->keys - piece.item->queries)};
+}
+
 }  // namespace
 
 AttentionNumbers numbers_of(const AttentionCall& call, const DeviceCaps& caps) {
@@ -67,7 +76,8 @@ AttentionHead head_of(const AttentionCall& call, const Piece& piece) {
           .v_stride = call.v_strides.row,
           .out_stride = call.out_strides.row,
           .lse_stride = call.lse_strides.row,
-          .keys = static_cast<int>(item.keys)};
+          .keys = static_cast<int>(item.keys),
+          .bias = bias_of(call, piece)};
 }
 
 int threads_for(std::span<const Piece> pieces, int cores) {

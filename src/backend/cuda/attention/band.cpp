@@ -110,6 +110,7 @@ Refusal band_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(band_instances()))) return why;
   if (Refusal why = refuses_capped(problem)) return why;
   if (Refusal why = refuses_trees(problem)) return why;
+  if (Refusal why = refuses_biased(problem)) return why;
   int most = 0;
   for (const BandInstance& instance : instances_for(problem)) most = std::max(most, instance.keys);
   if (!problem.band_widths.measured)

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/shared/score_bias.h"
 #include "src/backend/contract.h"
 
 namespace stof::cuda {
@@ -55,6 +56,7 @@ inline constexpr float kMostTiledCap = 1024;
 // by more than 16 bits hold as a weight. row_attention takes differences of scores. The maximum is that of unscaled
 // scores, which is that of scaled ones for positive factors.
 inline constexpr float kMostTiledScale = 65536;
+inline constexpr float kLeastBiasedScale = 1e-18f;  // a bias is divided by it
 inline bool tiles_take_scale(float scale) { return scale > 0 && scale <= kMostTiledScale; }
 
 // What the kernels multiply scores with, as the AttentionCall of kernels/shared has it.
@@ -67,6 +69,17 @@ inline ScoreScale score_scale(const stof::AttentionCall& call) {
   // Too small a number for fp32 is 0, which says that nothing is capped: nothing is, so far below the cap.
   if (cap_log2 == 0.f) return {call.scale * kLog2E, 0.f};
   return {call.softcap * kLog2E, cap_log2};
+}
+
+// Of heads from this one on. score_scale: what the kernel multiplies scores with, once they have their bias.
+inline ScoreBias score_bias(const stof::AttentionCall& call, std::int64_t first_head, float score_scale) {
+  static_assert(ScoreBias::kMargin == stof::ScoreBias::kMargin);
+  if (call.bias.values == nullptr) return {};
+  return {.values = call.bias.values + first_head * call.bias.head_stride,
+          .head_stride = static_cast<int>(call.bias.head_stride),
+          .zero = static_cast<int>(call.bias.reach) + ScoreBias::kMargin,
+          .reach = static_cast<int>(call.bias.reach),
+          .factor = 1 / score_scale};
 }
 
 }  // namespace stof::cuda

@@ -16,7 +16,7 @@ constexpr double kLongSumUs = 3;
 bool sums_behind(const ListCosts& costs, int splits) { return costs[ListTerm::merge] * (splits - 1) >= kLongSumUs; }
 
 bool cut_by_call(const AttentionProblem& problem, const StreamInstance& instance, const DeviceCaps& caps, int splits) {
-  return !problem.spans.empty() && !problem.shape.capped && sums_behind(costs_of(instance, caps), splits);
+  return !problem.spans.empty() && !changes_scores(problem.shape) && sums_behind(costs_of(instance, caps), splits);
 }
 
 double predict_spans(const AttentionProblem& problem, const Pricing& pricing, const StreamInstance& instance) {

@@ -17,6 +17,7 @@
 #include "src/backend/cuda/attention/kernel_store.h"
 #include "src/backend/cuda/attention/numbers.h"
 #include "src/backend/cuda/attention/rows.h"
+#include "src/backend/cuda/attention/tiled_mask.h"
 #include "src/backend/cuda/attention/workspace.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/layout.h"
@@ -228,6 +229,7 @@ class Launcher {
 Refusal decode_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   const AttentionShape& s = problem.shape;
   if (s.queries > kMostDecoded) return fmt::format("it takes at most {} queries, not {}", kMostDecoded, s.queries);
+  if (Refusal why = refuses_biased(problem)) return why;
   if (caps.arch < 80)
     return fmt::format("it needs compute capability 8.0; this device has {}.{}", caps.arch / 10, caps.arch % 10);
   if (s.dtype != DType::f16 && s.dtype != DType::bf16)

@@ -62,6 +62,7 @@ Refusal gather_refuses(const AttentionProblem& problem, const DeviceCaps& caps) 
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(gather_instances()))) return why;
   if (Refusal why = refuses_capped(problem)) return why;
   if (Refusal why = refuses_trees(problem)) return why;
+  if (Refusal why = refuses_biased(problem)) return why;
   if (!problem.key_pieces.measured)
     return fmt::format("most 64 rows touch more than {} tiles of 64 keys", KeyPieces::kMostTypicalTiles);
   // Each reads its keys by itself: beside narrow heads four causal ones of 16,384 keys took 528 us, and 243 by lists

@@ -85,20 +85,24 @@ std::string name_of(const StreamInstance& i, DType dtype) {
                      i.stacked ? "_stacked" : "");
 }
 
-std::string capped_name_of(const StreamInstance& i, DType dtype) { return name_of(i, dtype) + "_capped"; }
+std::string name_of(const StreamInstance& i, DType dtype, StreamForm form) {
+  return name_of(i, dtype) + (form == StreamForm::capped ? "_capped" : "_biased");
+}
 
-std::string capped_source_of(const StreamInstance& i, DType dtype) {
+std::string source_of(const StreamInstance& i, DType dtype, StreamForm form) {
   constexpr std::string_view kSource = R"(#include "kernels/cuda/stream_attention.cuh"
 namespace stof::cuda {{
-struct Instance : StreamTraits<{}, {}, StreamShape{{{}, {}, {}, {}, {}, {}, {}, true, {}, {}}}> {{}};
+struct Instance : StreamTraits<{}, {}, StreamShape{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}{}}}> {{}};
 template __global__ void stream_attention_kernel<Instance>(const __grid_constant__ AttentionMaps,
-                                                           const __grid_constant__ StreamParams);
+                                                           const __grid_constant__ {});
 extern "C" __device__ int kernel_facts[2] = {{sizeof(Instance::Shared), Instance::kThreads}};
 }}
 )";
   STOF_CHECK(dtype == DType::f16 || dtype == DType::bf16);
+  const bool capped = form == StreamForm::capped;
   return fmt::format(kSource, dtype == DType::f16 ? "Half" : "Bfloat", i.head_dim, i.teams, i.parts, i.tiles, i.stages,
-                     i.ctas, i.groups, i.queries, i.more_keys, i.stacked);
+                     i.ctas, i.groups, i.queries, capped, i.more_keys, i.stacked, capped ? "" : ", false, false, true",
+                     capped ? "StreamParams" : "BiasedStreamParams");
 }
 
 std::string name_of(const BandInstance& i, DType dtype) {

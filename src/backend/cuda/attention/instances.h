@@ -71,9 +71,11 @@ std::string name_of(const MmaInstance& instance, DType dtype);
 std::string name_of(const DecodeInstance& instance, DType dtype);
 std::string wide_name_of(const DecodeInstance& instance, DType dtype);
 
-// Its form for calls with a softcap, which no build has: the run-time compiler makes it when a plan first wants it.
-std::string capped_name_of(const StreamInstance& instance, DType dtype);
-std::string capped_source_of(const StreamInstance& instance, DType dtype);
+// Its forms for calls with a softcap, or with a relative bias, which no build has: the run-time compiler makes them
+// when a plan first wants them.
+enum class StreamForm : std::uint8_t { capped, biased };
+std::string name_of(const StreamInstance& instance, DType dtype, StreamForm form);
+std::string source_of(const StreamInstance& instance, DType dtype, StreamForm form);
 
 // The one of this name, which is among them.
 template <class Instance>

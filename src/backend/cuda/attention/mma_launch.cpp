@@ -32,6 +32,7 @@ MmaParams mma_params(const TiledLaunch& launch) {
   params.arrivals = launch.workspace.arrivals;
   params.pages = launch.pages;
   params.trees = launch.trees;
+  params.bias = launch.bias;
   return params;
 }
 

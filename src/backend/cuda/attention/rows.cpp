@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numbers>
 
 #include "kernels/shared/row_lists.h"
 #include "src/backend/cuda/attention/call_pieces.h"
@@ -33,6 +34,7 @@ RowAttentionParams params_of(const stof::AttentionCall& call, const RowLayoutVie
   params.scale = call.scale, params.softcap = call.softcap;
   params.pages = page_table_of(call.pages);
   params.trees = draft_trees_of(call);
+  params.bias = score_bias(call, 0, std::numbers::log2e_v<float>);  // scores are in natural units
   params.layout = layout;
   return params;
 }
@@ -122,6 +124,7 @@ void check_addresses(const stof::AttentionCall& call, const Device& device) {
   if (keys && call.pages.table != nullptr) check_address(device, "page_table", call.pages.table);
   if (call.device_lengths != nullptr) check_address(device, "device_kv_lengths", call.device_lengths);
   if (call.trees.queries > 0) check_address(device, "tree", call.trees.words);
+  if (call.bias.values != nullptr) check_address(device, "relative_bias", call.bias.values);
   check_list_addresses(call, device);
 }
 

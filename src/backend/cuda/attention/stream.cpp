@@ -25,7 +25,7 @@ struct StreamMask : ListedMask {
   // Pages have boxes of keys that fill tiles from where spans begin them, wherever lists do.
   bool goes_by_spans(const TiledLaunch& launch) const {
     const bool wanted = most_queries > 0 || launch.pages.table != nullptr || many_parts || launch.trees.queries > 0;
-    return spans && launch.call.cap_log2 == 0 && wanted;
+    return spans && !launch.changes_scores() && wanted;
   }
 };
 
@@ -38,6 +38,12 @@ ListShape list_shape(const StreamInstance& instance, std::int64_t stacked_heads)
           .stacked_heads = static_cast<int>(stacked_heads),
           .listed = instance.takes_lists(),
           .by_slice = true};
+}
+
+std::string_view form_in_words(const AttentionShape& shape) {
+  return shape.biased   ? "its form for biased scores is compiled at first use; "
+         : shape.capped ? "its form for capped scores is compiled at first use; "
+                        : "";
 }
 
 // Its plans but for splits and their times.
@@ -54,8 +60,8 @@ AttentionPlan plan_of(const AttentionProblem& problem, const DeviceCaps& caps, c
       "{:.1f} % allowed; {}tensors off 16 bytes go to {}_attention",
       instance.teams * instance.ctas, 64 * instance.parts,
       heads > 1 ? fmt::format(" of {} heads that share keys", heads) : "", caps.cores, stats.block_q,
-      100 * (stats.partial + stats.full), 100 * problem.stats.density,
-      problem.shape.capped ? "its form for capped scores is compiled at first use; " : "", heads > 1 ? "row" : "mma");
+      100 * (stats.partial + stats.full), 100 * problem.stats.density, form_in_words(problem.shape),
+      heads > 1 ? "row" : "mma");
   return plan;
 }
 
@@ -68,14 +74,17 @@ std::vector<StreamInstance> instances_for(const AttentionProblem& problem) {
   return instances;
 }
 
-// What the plan's calls launch. The form for capped scores comes beside the other one.
+// What the plan's calls launch. Forms for capped and for biased scores come beside the other one.
 void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
   mask.kernel = &instance_kernel(gpu, plan.instance, kStreamEntry);
   mask.paged = &instance_kernel(gpu, plan.instance, kPagedStreamEntry);
-  const DType dtype = mask.shape.dtype;
-  if (mask.shape.capped)
-    mask.capped = &instance_kernel(
-        gpu, KernelUnit{capped_name_of(mask.instance, dtype), capped_source_of(mask.instance, dtype)}, kStreamEntry);
+  const auto form = [&](StreamForm of) {
+    const DType dtype = mask.shape.dtype;
+    return &instance_kernel(gpu, KernelUnit{name_of(mask.instance, dtype, of), source_of(mask.instance, dtype, of)},
+                            kStreamEntry);
+  };
+  if (mask.shape.capped && !mask.shape.biased) mask.capped = form(StreamForm::capped);
+  if (mask.shape.biased) mask.biased = form(StreamForm::biased);
   const bool lists = mask.workspaces->size().list > 0;
   if (lists || mask.window.window.parts > 0 || mask.spans)
     mask.listed = &instance_kernel(gpu, plan.instance, kListedStreamEntry);
@@ -98,6 +107,9 @@ void start_stream(const StreamMask& mask, const TiledLaunch& launch, int grid, L
     with(*mask.paged, &paged);
   } else if (params.list != nullptr || params.window.parts > 0 || params.spans.parts > 0) {
     with(*mask.listed, &params);
+  } else if (launch.bias.values != nullptr) {
+    BiasedStreamParams biased{params, launch.bias};
+    start(launch, grid, &biased);
   } else {
     start(launch, grid, &params);
   }
@@ -127,14 +139,14 @@ void launch_stream(const StreamMask& mask, int cores, const TiledLaunch& launch,
   // A row block has a multiprocessor to itself as long as there are some: its teams share what it has.
   const int grid = std::min(total, cores * mask.instance.ctas), at_once = grid * mask.instance.teams;
   if (kRoundsDealt * at_once < total) params.queue = launch.workspace.queue;
-  const bool capped = launch.call.cap_log2 != 0, in_window = params.window.parts > 0;
-  if (mask.listed != nullptr && params.queue != nullptr && !capped && !in_window && list_pays(launch, blocks, at_once))
+  const bool plain = !launch.changes_scores(), in_window = params.window.parts > 0;
+  if (mask.listed != nullptr && params.queue != nullptr && plain && !in_window && list_pays(launch, blocks, at_once))
     params.list = list_row_blocks(mask, launch, blocks);
   start_stream(mask, launch, grid, params);
 }
 
 void launch_lists(const StreamMask& mask, int cores, const TiledLaunch& launch) {
-  const bool in_window = mask.window.window.parts > 0 && launch.call.cap_log2 == 0;
+  const bool in_window = mask.window.window.parts > 0 && !launch.changes_scores();
   ListedStreamParams params = params_of(mask, mask.sections, launch, mask.layout(launch, in_window));
   if (in_window) params.window = mask.window.window;
   launch_stream(mask, cores, launch, params,
@@ -185,12 +197,13 @@ void set_up_spans(StreamMask& mask, std::vector<RowSpan> rows, const Device& dev
 
 Refusal stream_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(stream_instances()))) return why;
-  if (problem.shape.tree_queries > 0 && (problem.shape.capped || !problem.by_spans))
-    return problem.shape.capped ? "it takes no draft trees beside scores with a cap"
-                                : "it takes draft trees where the mask allows each row a prefix and one range of keys";
+  const bool only_scales = !changes_scores(problem.shape);
+  if (problem.shape.tree_queries > 0 && !(only_scales && problem.by_spans))
+    return !only_scales ? "it takes no draft trees beside scores with a cap or a bias"
+                        : "it takes draft trees where the mask allows each row a prefix and one range of keys";
   if (!problem.why_not_compiled.empty())
-    return fmt::format("its form for capped scores is compiled when it is first wanted, and {}",
-                       problem.why_not_compiled);
+    return fmt::format("its form for {} scores is compiled when it is first wanted, and {}",
+                       problem.shape.biased ? "biased" : "capped", problem.why_not_compiled);
   return std::nullopt;
 }
 
@@ -236,7 +249,7 @@ ArrangedMask arrange_stream_mask(const AttentionPlan& plan, PackedMask packed, c
   mask->stacked_heads = static_cast<int>(plan.stacked_heads);
   mask->many_parts = sums_behind(costs_of(mask->instance, device.caps), plan.splits);
   const ListShape shape = list_shape(mask->instance, plan.stacked_heads);
-  const bool has_spans = !packed.spans.empty() && !packed.shape.capped,
+  const bool has_spans = !packed.spans.empty() && !changes_scores(packed.shape),
              has_lists = !has_spans || (packed.most_queries == 0 && !mask->many_parts);
   ArrangedStream arranged;
   if (has_lists) arranged = arrange_lists(packed.blocks, shape, plan.splits);
@@ -284,7 +297,8 @@ std::optional<LeadingWork> leading_of_stream(const ArrangedMask& arranged, const
   const bool in_pages = call.pages.table != nullptr, is_wanted = in_pages || mask.most_queries > 0 || mask.many_parts;
   const bool is_known = call.device_items.count == 0 && call.workspace == nullptr;
   // Several CTAs of a multiprocessor would be spread over all of them.
-  if (!mask.spans || !is_wanted || call.softcap > 0 || !is_known || mask.instance.ctas > 1) return std::nullopt;
+  if (!mask.spans || !is_wanted || call.softcap > 0 || call.bias.values != nullptr || !is_known || mask.instance.ctas > 1)
+    return std::nullopt;
   LeadingWork work{mask.spans->form, mask.instance, call.memory};
   for (const AttentionItem& item : call.items)
     work.queries.push_back(narrow<int>(item.queries, "queries")), work.keys.push_back(narrow<int>(item.keys, "keys"));

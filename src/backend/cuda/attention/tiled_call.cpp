@@ -245,6 +245,7 @@ void TiledCall::launch_piece(const LaunchPiece& launch, const Piece& piece, Work
           .pages = pages_of(run),
           .page_box = box_rows().keys,
           .trees = trees_of(run),
+          .bias = score_bias(call_, heads.first, scale.log2),
           .workspace = workspace,
           .stream = stream_,
           .rows = numbers.rows.value_or(run.places * mask_.extent.queries),

@@ -31,6 +31,11 @@ Refusal refuses_trees(const AttentionProblem& problem) {
   return std::nullopt;
 }
 
+Refusal refuses_biased(const AttentionProblem& problem) {
+  if (problem.shape.biased) return "calls will bring a relative bias, which it does not add";
+  return std::nullopt;
+}
+
 Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim) {
   const AttentionShape& s = problem.shape;
   if (s.dtype != DType::f16 && s.dtype != DType::bf16)
@@ -58,16 +63,20 @@ Refusal refuses_tiles(const AttentionProblem& problem, const DeviceCaps& caps, i
 
 namespace {
 
+bool is_apart(const stof::AttentionCall& call) { return call.pages.table != nullptr || call.trees.queries > 0; }
+
 // Whether a kernel that copies by tensor maps takes the call. A branch for capped scores was tried in these kernels and
 // cost short lists 2 to 4 % (docs/kernels/attention-log.md): they have a form of their own, in plans for them.
 bool takes(const TiledMask& mask, const stof::AttentionCall& call, const TiledCall& tiled) {
   if (call.pages.table != nullptr && (mask.paged == nullptr || call.softcap > 0)) return false;
   if (call.trees.queries > 0 && (!mask.takes_trees || call.softcap > 0)) return false;
+  if (call.bias.values != nullptr && (mask.biased == nullptr || call.softcap > 0 || is_apart(call))) return false;
   return (call.softcap == 0 || mask.capped != nullptr) && tiled.fits_maps();
 }
 
 // Why it does not.
 std::string refusal_of(const TiledMask& mask, const stof::AttentionCall& call, const TiledCall& tiled) {
+  if (call.bias.values != nullptr && call.softcap > 0) return "a softcap with a relative bias";
   if (call.softcap > 0 && mask.capped == nullptr)
     return fmt::format("softcap = {}, and the plan is not for capped scores", call.softcap);
   return tiled.refuses_maps().value_or("");
@@ -146,8 +155,9 @@ TilePages tile_pages(const TiledLaunch& launch) {
 
 void start(const TiledLaunch& launch, int grid, void* params) {
   const TiledMask& mask = launch.mask;
-  const bool capped = launch.call.cap_log2 != 0, ragged = mask.ragged != nullptr && is_ragged(launch);
-  start(launch, *(capped ? mask.capped : ragged ? mask.ragged : mask.kernel), grid, params);
+  const bool biased = launch.bias.values != nullptr, capped = launch.call.cap_log2 != 0,
+             ragged = mask.ragged != nullptr && is_ragged(launch);
+  start(launch, *(biased ? mask.biased : capped ? mask.capped : ragged ? mask.ragged : mask.kernel), grid, params);
 }
 
 void start(const TiledLaunch& launch, const InstanceKernel& kernel, int grid, void* params) {
@@ -168,13 +178,14 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   if (call.items.empty()) return;
   check_addresses(call, device);
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
-  const bool ordinary = tiles_take_scale(call.scale);
+  const bool ordinary = tiles_take_scale(call.scale) && (call.bias.values == nullptr || call.scale >= kLeastBiasedScale);
   const bool in_pages = call.pages.table != nullptr, alone = mask.blocks == nullptr;
   if (!ordinary || (in_pages && alone) || call.softcap > kMostTiledCap) {
     if (alone)
       fail_alone(in_pages ? "the keys are in pages"
                  : !ordinary
-                     ? fmt::format("scale = {}, which is not above 0 and at most {}", call.scale, kMostTiledScale)
+                     ? fmt::format("scale = {}, which is not above 0{} and at most {}", call.scale,
+                                   call.bias.values == nullptr ? "" : ", 1e-18 beside a relative bias,", kMostTiledScale)
                      : fmt::format("softcap = {}, which is above {}", call.softcap, kMostTiledCap));
     return launch_rows(*mask.blocks, call);
   }

@@ -18,8 +18,9 @@ namespace stof::cuda {
 
 // Of calls with a softcap, where the kernel is for others.
 Refusal refuses_capped(const AttentionProblem& problem);
-// Of calls with draft trees, likewise.
+// Of calls with draft trees, or with a relative bias, likewise.
 Refusal refuses_trees(const AttentionProblem& problem);
+Refusal refuses_biased(const AttentionProblem& problem);
 // Of sizes and dtype, with the head dimensions that there are instances of.
 Refusal refuses_sizes(const AttentionProblem& problem, int most_head_dim);
 // And of what tensor maps take.
@@ -48,6 +49,7 @@ struct TiledMask {
   const InstanceKernel* kernel = nullptr;  // null: the mask cannot be arranged for it
   const InstanceKernel* ragged = nullptr;  // for items with lengths or places of their own; null: `kernel` takes them
   const InstanceKernel* capped = nullptr;  // for calls with a softcap; null: `packed` takes them
+  const InstanceKernel* biased = nullptr;  // for calls with a relative bias, likewise
   const InstanceKernel* packed = nullptr;  // works on `blocks`: takes calls that `kernel` does not; null: stacked heads
   const InstanceKernel *paged = nullptr,
                        *paged_packed = nullptr;  // both for keys in pages; null as well where it cannot
@@ -69,6 +71,7 @@ struct TiledLaunch {
   PageTable pages = {};   // with the launch's items as places
   int page_box = 0;       // keys of one load of a page
   DraftTrees trees = {};  // with the same places
+  ScoreBias bias = {};    // of the launch's heads
   Workspace& workspace;
   StreamHandle stream;
   std::int64_t rows;     // of q that all items have together, at most
@@ -76,6 +79,9 @@ struct TiledLaunch {
   // The kernel may start before the one in front of it ends. Not behind what makes numbers: kernels wait for it first.
   bool overlap_previous;
   Beside beside = {};  // the call's, where this is its only launch
+
+  // Scores are not only multiplied, for which kernels have forms of their own.
+  bool changes_scores() const { return call.cap_log2 != 0 || bias.values != nullptr; }
 };
 
 TilePages tile_pages(const TiledLaunch& launch);

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "src/attention/score_bias.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "src/base/error.h"
+
+namespace stof {
+namespace {
+
+constexpr std::int64_t kMostHeads = 65535, kMostReach = std::int64_t{1} << 24;
+constexpr std::int64_t kMostPlaces = std::int64_t{1} << 30;  // kernels count them in 32 bits
+constexpr float kMostBias = 1 << 20;
+
+std::int64_t row_of(std::int64_t reach) { return 2 * (reach + ScoreBias::kMargin) + 1; }
+
+void check_sizes(std::size_t values, std::int64_t heads, std::int64_t reach) {
+  if (heads < 1 || heads > kMostHeads)
+    fail(ErrorKind::invalid_argument, "relative bias: heads = {}; accepted: 1..{}", heads, kMostHeads);
+  if (reach < 0 || reach > kMostReach)
+    fail(ErrorKind::invalid_argument, "relative bias: reach = {}; accepted: 0..{}", reach, kMostReach);
+  if (reach > 0 && heads > kMostPlaces / row_of(reach))
+    fail(ErrorKind::invalid_argument, "relative bias: {} heads with a reach of {}; accepted: at most {} heads then",
+         heads, reach, kMostPlaces / row_of(reach));
+  if (std::cmp_not_equal(values, heads * (2 * reach + 1)))
+    fail(ErrorKind::invalid_argument, "relative bias: {} values for {} heads with a reach of {}; accepted: {}", values,
+         heads, reach, heads * (2 * reach + 1));
+}
+
+// Rows of row_of(reach), whose middle is distance 0, the keys furthest in front of their query last.
+std::vector<float> turned(std::span<const float> values, std::int64_t heads, std::int64_t reach) {
+  constexpr double kLog2E = 1.4426950408889634;
+  const std::int64_t row = row_of(reach);
+  std::vector<float> to(static_cast<std::size_t>(heads * row));
+  for (std::int64_t h = 0; h < heads; ++h)
+    for (std::int64_t i = 0; i < row; ++i) {
+      const std::int64_t behind = std::clamp(reach + ScoreBias::kMargin - i, -reach, reach);
+      const float value = values[static_cast<std::size_t>(h * (2 * reach + 1) + reach + behind)];
+      if (!(std::abs(value) <= kMostBias))
+        fail(ErrorKind::invalid_argument, "relative bias: {} of head {} at distance {}; accepted: {}..{}", value, h,
+             behind, -kMostBias, kMostBias);
+      to[static_cast<std::size_t>(h * row + i)] = static_cast<float>(value * kLog2E);
+    }
+  return to;
+}
+
+std::shared_ptr<const void> kept(std::vector<float> values) {
+  auto all = std::make_shared<const std::vector<float>>(std::move(values));
+  return {all, all->data()};
+}
+
+std::shared_ptr<const void> brought(std::span<const float> values, const Device& device) {
+  return device.backend->memory->copy_in(device, std::as_bytes(values), 0);
+}
+
+bool is_of_host(const Device& device) { return device.backend->memory == nullptr; }
+
+std::vector<float> linear(std::span<const float> slopes, std::int64_t reach) {
+  check_sizes(slopes.size() * static_cast<std::size_t>(2 * std::max<std::int64_t>(reach, 0) + 1), std::ssize(slopes),
+              reach);
+  std::vector<float> values;
+  values.reserve(slopes.size() * static_cast<std::size_t>(2 * reach + 1));
+  for (const float slope : slopes)
+    for (std::int64_t d = -reach; d <= reach; ++d) values.push_back(-slope * static_cast<float>(std::abs(d)));
+  return values;
+}
+
+}  // namespace
+
+RelativeBias::RelativeBias(std::span<const float> values, std::int64_t heads, std::int64_t reach, const Device& device)
+    : heads_(heads), reach_(reach), device_(device) {
+  check_sizes(values.size(), heads, reach);
+  std::vector<float> all = turned(values, heads, reach);
+  memory_ = is_of_host(device) ? kept(std::move(all)) : brought(all, device);
+}
+
+RelativeBias RelativeBias::on(const Device& device) const {
+  if (!is_of_host(device_))
+    fail(ErrorKind::invalid_argument, "relative bias: one of {} {} cannot be brought elsewhere; accepted: of the host",
+         device_.backend->name, device_.ordinal);
+  RelativeBias there = *this;
+  if (is_of_host(device)) return there;
+  const std::span values(static_cast<const float*>(memory_.get()), static_cast<std::size_t>(heads_ * row_of(reach_)));
+  there.device_ = device;
+  there.memory_ = brought(values, device);
+  return there;
+}
+
+RelativeBias RelativeBias::alibi(std::span<const float> slopes, std::int64_t reach, const Device& device) {
+  return {linear(slopes, reach), std::ssize(slopes), reach, device};
+}
+
+ScoreBias score_bias(const AttentionArguments& arguments, const AttentionShape& shape, const Device& device) {
+  if (arguments.relative_bias == nullptr) return {};
+  const RelativeBias& bias = *arguments.relative_bias;
+  if (!shape.biased)
+    fail(ErrorKind::invalid_argument,
+         "attention: a relative bias with a plan for none; accepted where the plan's shape is biased");
+  if (bias.heads() != shape.heads)
+    fail(ErrorKind::invalid_argument, "attention: the relative bias has {} heads; this plan takes {}", bias.heads(),
+         shape.heads);
+  if (bias.device().backend != device.backend || bias.device().ordinal != device.ordinal)
+    fail(ErrorKind::invalid_argument, "attention: the relative bias is of {} {}; this plan is of {} {}",
+         bias.device().backend->name, bias.device().ordinal, device.backend->name, device.ordinal);
+  return {.values = static_cast<const float*>(bias.memory().get()),
+          .head_stride = row_of(bias.reach()),
+          .reach = bias.reach()};
+}
+
+}  // namespace stof
