@@ -18,8 +18,8 @@ def milliseconds(us):
 
 def is_ours(name):
     """stof_rows: of chunks in pages, the same keys in rows. stof_two, stof_device: of steps of a server, by two calls, and by
-    lists on the device. stof_causal: a causal chunk as large as draft trees are."""
-    return name.split()[0] in ("stof", "stof_rows", "stof_two", "stof_device", "stof_causal")
+    lists on the device. stof_causal: a causal chunk as large as draft trees are. stof_unbiased: the same problem without its bias."""
+    return name.split()[0] in ("stof", "stof_rows", "stof_two", "stof_device", "stof_causal", "stof_unbiased")
 
 
 def is_bf16(name):

@@ -20,7 +20,7 @@ from pathlib import Path
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 import torch  # noqa: E402  (reads the environment)
-from attention_cases import cases_of, chunk_cases  # noqa: E402
+from attention_cases import biased_cases, cases_of, chunk_cases  # noqa: E402
 from attention_row import Row  # noqa: E402
 from cpu_run import Results  # noqa: E402
 from drawn_cases import drawn_cases  # noqa: E402
@@ -35,12 +35,14 @@ def asked_for(arguments):
         return drawn_cases(arguments.drawn, arguments.rows, arguments.chunks, arguments.kinds)
     if arguments.chunks:
         return chunk_cases()
+    if arguments.bias:
+        return biased_cases()
     return cases_of(arguments.more, arguments.softcap, arguments.head_dim)
 
 
 def cases_said(arguments) -> dict:
     """Which cases were asked for, as results say it: of other ones a place is another row. So many drawn ones begin as fewer do."""
-    said = {name: getattr(arguments, name) for name in ("more", "head_dim", "drawn", "kinds", "chunks", "softcap")}
+    said = {name: getattr(arguments, name) for name in ("more", "head_dim", "drawn", "kinds", "chunks", "softcap", "bias")}
     return {name: value for name, value in said.items() if value not in (None, False)}
 
 
@@ -146,6 +148,8 @@ def options():
     parser.add_argument("--rows", type=int, default=36, help="of those that are drawn")
     parser.add_argument("--chunks", action="store_true", help="queries at the end of more keys in place of whole texts; also of --drawn")
     parser.add_argument("--softcap", type=float, help="capped scores, on shapes of their own, beside FlexAttention")
+    parser.add_argument("--bias", action="store_true",
+                        help="relative biases, on shapes of their own, beside FlexAttention and SDPA with a tensor of all pairs")
     parser.add_argument("--without", nargs="+", default=[], metavar="NAME", help="peers whose names begin so are not asked")
     parser.add_argument("--part", type=part_of, default=(0, 1), metavar="I/N", help="of the rows, for one of N GPUs")
     parser.add_argument("--seconds", type=float, default=240, help="until when rows are begun")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 import masks
+from biases import Bias
 
 # B, H, S, d and the widths of its masks: they follow the square root of the length.
 SHAPES = [((16, 12, 4096, 64), 32), ((1, 12, 4096, 64), 32), ((8, 12, 512, 64), 16), ((16, 12, 1024, 64), 16),
@@ -16,6 +17,12 @@ MORE_SHAPES = [((2, 16, 3000, 64), 100), ((8, 16, 777, 64), 50), ((32, 12, 256, 
 OTHERS = (4, 12, 4096, 64)  # the shape of the masks that stand in no table of targets
 GROUPED = (4, 32, 4096, 128)  # the shape of problems whose heads share keys
 GROUPED_KV_HEADS = 8
+# With relative biases: of encoders as T5 and MPNet are, and of decoders with ALiBi's, B, H, S, d and the mask.
+BUCKETED = [((8, 12, 512, 64), "all", masks.everything), ((16, 12, 1024, 64), "all", masks.everything), ((1, 12, 4096, 64), "all", masks.everything),
+            ((1, 12, 4096, 64), "window", lambda: masks.window(256)), ((1, 12, 8192, 64), "longformer", lambda: masks.longformer(256, 64)),
+            ((1, 12, 8192, 64), "packed", lambda: masks.documents_from(masks.drawn_starts(8192, 0), 8192, right=None))]  # fmt: skip
+LINEAR = [((1, 32, 2048, 128), "causal", masks.causal), ((4, 16, 2048, 64), "causal", masks.causal),
+          ((1, 32, 8192, 128), "sliding", lambda: masks.sliding(1024))]  # fmt: skip
 # Chunks of prompts: B, H, S, d, heads of keys, and the keys before and of the chunk.
 CHUNKS = [((1, 32, 512, 128), 8, 12345), ((1, 32, 2048, 128), 8, 20000), ((4, 32, 256, 128), 8, 4133),
           ((1, 64, 100, 128), 8, 30000), ((8, 16, 128, 64), 16, 2100), ((2, 16, 1000, 64), 16, 5000)]  # fmt: skip
@@ -31,6 +38,7 @@ class Case:
     width: int = 0  # of the mask, where its family has one
     kv_heads: int | None = None  # fewer than H where heads share keys
     keys: int | None = None  # more than S where queries are the last positions of a longer text
+    bias: Bias | None = None  # what is added to scores
 
     @property
     def kind(self):
@@ -78,6 +86,11 @@ def capped_cases(softcap: float):
             for family, make in (("causal", masks.causal), ("window", lambda: masks.window(512)))]  # fmt: skip
 
 
+def biased_cases():
+    biases = [(case, Bias("buckets", 128)) for case in BUCKETED] + [(case, Bias("alibi", case[0][2] - 1)) for case in LINEAR]
+    return [Case(shape, dtype, family, make, bias=bias) for dtype in ("f16", "bf16") for (shape, family, make), bias in biases]
+
+
 def chunk_cases():
     return [Case(shape, dtype, family, make, kv_heads=kv_heads if kv_heads < shape[1] else None, keys=keys)
             for (shape, kv_heads, keys), dtype in zip(CHUNKS, ("f16", "bf16") * 3)
@@ -112,7 +125,10 @@ def table_cases(shape, w, dtype):
 
 
 def peers_of(case: Case, providers: dict) -> list[str]:
-    """Who is asked: all, but only FlexAttention where scores are capped."""
+    """Who is asked: all, but only FlexAttention where scores are capped, and those that take a bias where there is one."""
     if case.softcap is not None:
         return ["flex128", "flex64"]
+    if case.bias is not None:
+        forms = ["table", "linear"] if case.bias.linear else ["table"]
+        return ["stof_unbiased", *(f"flex{block}_{form}" for form in forms for block in (128, 64)), "sdpa_dense_efficient", "sdpa_dense_cudnn"]
     return list(providers)

@@ -2,11 +2,15 @@
 """A row of bench/peers/attention.py: a problem with its contenders, compiled, checked and timed."""
 from __future__ import annotations
 
+import copy
+import functools
 import time
 
 import torch
 import torch.nn.functional as F
 from attention_cases import peers_of
+from bias_providers import BIASED
+from biases import added
 from providers import PROVIDERS, Contender, NotTaken
 from replays import REPLAYS, Waited, clock_mhz, cold, hot, in_turns, screened
 from stof_library import GpuAttention
@@ -18,11 +22,21 @@ CLOSE = 1.3  # of the best peer: who is within is timed at length, with cold inp
 
 
 def stof(library, sets, mask, dense):
-    attention = GpuAttention(library, mask, [sets[0]], sets.softcap)
+    bias = sets.bias.values(sets.shape[1]).contiguous() if sets.bias else None
+    attention = GpuAttention(library, mask, [sets[0]], sets.softcap, bias=bias)
     attention.sets = sets
     facts = {"kernel": attention.description["kernel"], "instance": attention.description.get("instance", ""),
              "predicted_us": attention.description["predicted_us"]}
     return Contender(attention.launch, facts=facts)
+
+
+def stof_unbiased(library, sets, mask, dense):
+    """What the same problem takes without its bias."""
+    without = copy.copy(sets)  # of the same tensors
+    without.bias = None
+    contender = stof(library, without, mask, dense)
+    contender.adds = lambda bias: None
+    return contender
 
 
 def poison(shape, dtype):
@@ -71,25 +85,39 @@ class Row:
         self.id = f"({','.join(map(str, case.shape))}) {case.dtype} {mask.said}"
         if case.softcap is not None:
             self.id += f" softcap {case.softcap:g}"
+        if case.bias is not None:
+            self.id += f" bias {case.bias.said}"
         if case.kv_heads is not None:
             self.id += f" kv_heads {case.kv_heads}"
         if case.keys is not None:
             self.id += f" keys {case.keys}"
-        self.sets = TensorSets(case.shape, dtype, case.softcap, case.kv_heads, case.keys)
+        self.sets = TensorSets(case.shape, dtype, case.softcap, case.kv_heads, case.keys, case.bias)
         dense = mask.dense(self.sets.keys, heads=case.shape[1], queries=length)
         generator = torch.Generator().manual_seed(5)
         rows = torch.unique(torch.cat([torch.arange(min(length, 96)), torch.arange(max(0, length - 96), length),
                                        torch.randint(0, length, (64,), generator=generator)])).cuda()
-        want = reference(*self.sets[0], dense, rows, case.softcap)
         self.facts = {"id": self.id, "place": place, "mask": mask.said, "family": case.family, "shape": list(case.shape),
                       "kv_heads": self.sets.kv_heads, "keys": self.sets.keys, "dtype": case.dtype, "softcap": case.softcap,
-                      "density": dense.float().mean().item(),
+                      "bias": case.bias and case.bias.said, "density": dense.float().mean().item(),
                       "keys_used": keys_used(dense), "touched": touched_share(dense)}
         self.contenders, self.peers = {}, {}
-        providers = {"stof": lambda *problem: stof(library, *problem), **PROVIDERS}
+        providers = {"stof": functools.partial(stof, library), "stof_unbiased": functools.partial(stof_unbiased, library), **PROVIDERS, **BIASED}
+        truth = self.truth_of(dense, rows)
         for name in ["stof", *(name for name in peers_of(case, PROVIDERS) if not name.startswith(tuple(without)))]:
-            self.prepare(name, providers[name], (mask, dense), (want, rows))
+            self.prepare(name, providers[name], (mask, dense), truth)
         torch.cuda.empty_cache()  # other processes prepare on the same GPU
+
+    def truth_of(self, dense, rows):
+        """Of a contender by its `adds`: the rows that are compared, in fp32, and which those are."""
+        sets, bias = self.sets, None
+        if sets.bias is not None:
+            bias = added(sets.bias.values(sets.shape[1]).to(rows.device), rows + sets.first_position, sets.keys)
+
+        @functools.cache
+        def truth(adds):
+            return reference(*sets[0], dense, rows, sets.softcap, None if bias is None else adds(bias)), rows
+
+        return truth
 
     def prepare(self, name, provider, problem, truth):
         begin = time.monotonic()
@@ -97,7 +125,7 @@ class Row:
             contender = provider(self.sets, *problem)
             out = poisoned_output(contender, self.case.shape, DTYPES[self.case.dtype])
             seconds = time.monotonic() - begin
-            frobenius, worst = check(out, *truth, DTYPES[self.case.dtype])
+            frobenius, worst = check(out, *truth(contender.adds), DTYPES[self.case.dtype])
             self.peers[name] = {"frobenius": frobenius, "worst_row": worst, "prepare_s": seconds, **(contender.facts or {})}
             self.contenders[name] = contender
         except (NotTaken, ImportError) as reason:
@@ -124,8 +152,9 @@ class Row:
         first = screened(replays)
         for name, us in first.items():
             self.peers[name] |= {"median_us": us, "replays": 3}
-        best = min((us for name, us in first.items() if name != "stof"), default=0)
-        chosen = {name: replay for name, replay in replays.items() if name == "stof" or first[name] <= CLOSE * best}
+        ours = [name for name in first if name.startswith("stof")]
+        best = min((us for name, us in first.items() if name not in ours), default=0)
+        chosen = {name: replay for name, replay in replays.items() if name in ours or first[name] <= CLOSE * best}
         clocks = {}
         for name, us in in_turns(chosen, REPLAYS).items():
             self.peers[name] |= {"median_us": us, "replays": REPLAYS}

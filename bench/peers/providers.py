@@ -27,6 +27,7 @@ class Contender:
     launch: Callable                      # of the set i: launches only, and gives what the peer returns
     output: Callable = lambda out: out    # of that: [B, H, S, D]
     facts: dict | None = None             # more about it, for the results
+    adds: Callable = lambda bias: bias    # what it adds to scores of a case's bias, as it has that; or None: nothing
 
 
 _NUMBERS = itertools.count()
@@ -38,7 +39,8 @@ def code_of_its_own(function):
     return types.FunctionType(code, function.__globals__, code.co_name, function.__defaults__, function.__closure__)
 
 
-def flex(block, sets, mask, dense):
+def flex(block, sets, mask, dense, score_mod=None):
+    """score_mod: None is that of the sets' softcap, if they have one."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     heads, lengths, first = sets.shape[1], (sets.shape[2], sets.keys), sets.first_position
     if mask.by_item:
@@ -49,7 +51,8 @@ def flex(block, sets, mask, dense):
         block_mask = create_block_mask(lambda b, h, i, j: mask.allows(i + first, j), None, None, *lengths, BLOCK_SIZE=block)
     options = {"BLOCK_M": block, "BLOCK_N": block} if block < 128 else None
     cap = sets.softcap
-    score_mod = None if cap is None else lambda score, b, h, i, j: cap * torch.tanh(score / cap)
+    if cap is not None and score_mod is None:
+        score_mod = lambda score, b, h, i, j: cap * torch.tanh(score / cap)
     grouped = sets.grouped
 
     def attend(q, k, v, blocks):

@@ -83,14 +83,15 @@ def mask_of(library: c_library.Stof, case):
 class GpuAttention:
     """A plan for sets of tensors q, k, v [B, H, S, D] of one shape on the current GPU; launch(i) writes and gives the
     output of set i, on torch's current stream, with the plan's own workspace: one of the caller's is cleared before each
-    launch."""
+    launch. bias: f32 [H, 2 reach + 1] of the host, contiguous."""
 
-    def __init__(self, library: c_library.Stof, case, sets, softcap=None, kernel=None):
+    def __init__(self, library: c_library.Stof, case, sets, softcap=None, kernel=None, bias=None):
         q, k, _ = sets[0]
         batch, heads, queries, dim = q.shape
-        shape = (batch, heads, k.shape[1], queries, k.shape[2], dim, dtype_of(q), softcap is not None)
-        mask = mask_of(library, case)
-        self.plan = library.plan(mask, shape, f"cuda:{q.device.index}", kernel)
+        shape = (batch, heads, k.shape[1], queries, k.shape[2], dim, dtype_of(q), softcap is not None, 0, bias is not None)
+        mask, device = mask_of(library, case), f"cuda:{q.device.index}"
+        self.plan = library.plan(mask, shape, device, kernel)
+        self.bias = None if bias is None else library.relative_bias(bias.data_ptr(), len(bias), bias.shape[1] // 2, device)
         self.softcap = None if softcap is None else c.pointer(c.c_float(softcap))
         self.library, self.sets, self.outs = library, sets, {}
         self.description = json.loads(library.library.stof_plan_description(self.plan))
@@ -104,6 +105,7 @@ class GpuAttention:
         call = c_library.Call(c.sizeof(c_library.Call), DTYPES[q.dtype], batch, queries, k.shape[2], tensor(q), tensor(k),
                               tensor(v), tensor(out))  # fmt: skip
         call.stream, call.softcap = torch.cuda.current_stream().cuda_stream, self.softcap
+        call.relative_bias = self.bias
         self.library.run(self.plan, call)
         return out
 

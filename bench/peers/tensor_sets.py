@@ -8,10 +8,10 @@ import torch
 
 class TensorSets:
     """Set i is q [B, H, S, D] and k, v [B, H or kv_heads, S or keys, D] of random numbers that depend on i alone. Queries are
-    those of the last positions. softcap: of their scores, or None."""
+    those of the last positions. softcap: of their scores, or None; bias: what is added to them (biases.Bias), or None."""
 
-    def __init__(self, shape, dtype, softcap=None, kv_heads=None, keys=None):
-        self.shape, self.dtype, self.softcap, self.made = tuple(shape), dtype, softcap, {}
+    def __init__(self, shape, dtype, softcap=None, kv_heads=None, keys=None, bias=None):
+        self.shape, self.dtype, self.softcap, self.bias, self.made = tuple(shape), dtype, softcap, bias, {}
         batch, heads, length, dim = self.shape
         self.kv_heads, self.keys = kv_heads or heads, keys or length
         self.kv_shape = (batch, self.kv_heads, self.keys, dim)

@@ -15,9 +15,9 @@ class WrongOutput(Exception):
     """The peer's output is not the masked attention; its time is not reported."""
 
 
-def reference(q, k, v, mask, rows, softcap=None):
+def reference(q, k, v, mask, rows, softcap=None, bias=None):
     """fp32 attention of the sampled rows; q [B, H, S, D], k and v of as many or fewer heads, mask
-    [S, S], [H, S, S] or, of each item, [B, 1, S, S], rows [n] -> [B, H, n, D]."""
+    [S, S], [H, S, S] or, of each item, [B, 1, S, S], rows [n], bias None or of these rows [H, n, S] -> [B, H, n, D]."""
     scale = q.shape[-1] ** -0.5
     out = torch.empty(q.shape[0], q.shape[1], len(rows), v.shape[-1], device=q.device)
     for b in range(q.shape[0]):
@@ -25,6 +25,8 @@ def reference(q, k, v, mask, rows, softcap=None):
         scores = torch.einsum("hqd,hkd->hqk", q[b][:, rows].float(), keys) * scale
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
+        if bias is not None:
+            scores += bias
         allowed = mask[b] if mask.dim() == 4 else mask
         scores.masked_fill_(~allowed[..., rows, :], float("-inf"))
         out[b] = torch.softmax(scores, -1).nan_to_num(0.0) @ values

@@ -72,7 +72,7 @@ class Drawn(unittest.TestCase):
             self.assertEqual(sorted(part), sorted(more_families.FAMILIES))
 
     def test_results_say_the_kinds(self):
-        options = dict.fromkeys(("more", "head_dim", "chunks", "softcap"))
+        options = dict.fromkeys(("more", "head_dim", "chunks", "softcap", "bias"))
         of = lambda **named: attention.cases_said(argparse.Namespace(**options, **named))
         self.assertEqual(of(drawn=1, kinds=None), {"drawn": 1})
         self.assertEqual(of(drawn=1, kinds="more"), {"drawn": 1, "kinds": "more"})

@@ -33,6 +33,7 @@ WRITERS = {
     ("docs/hardening.md", "fuzz"): ["tools/fuzz_table.py"],
     ("docs/hardening.md", "soak"): ["tools/soak_table.py"],
     ("docs/kernels/attention-log.md", "counters"): ["bench/counters.py"],
+    ("docs/kernels/bias.md", "bias"): ["bench/bias_table.py"],
     ("docs/kernels/gemm.md", "plain"): None,
     ("docs/kernels/gemm.md", "layer"): None,
     ("docs/kernels/gemm.md", "layer-h100"): None,
@@ -54,7 +55,7 @@ FIGURES = {"attention-gpu": "h200-attention-peers.json", "attention-cpu": "cpu-a
 def command_of(page, mark, text):
     files = RESULT.findall(text.split("\n\n")[0])
     writer = WRITERS.get((page, mark), ["bench/report.py"])
-    if writer is None:
+    if writer is None or not text:  # of a page that waits for its results
         return None
     if writer == ["bench/report.py"]:
         return [*writer, *files, "--into", page, "--mark", mark]
