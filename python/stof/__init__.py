@@ -10,12 +10,13 @@ from stof.c_library import DeviceFailure, Failure, InvalidArgument, Unsupported
 from stof.library import library as _library
 from stof.mask import Mask
 from stof.plans import Attention, attention, clear_plans
+from stof.relative_bias import RelativeBias
 from stof.session import Session
 from stof.table import TableAttention
 from stof.trees import pack_tree, tree_of_parents
 
-__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "Session", "TableAttention", "Unsupported", "attention",
-           "clear_plans", "pack_tree", "tree_of_parents"]  # fmt: skip
+__all__ = ["Attention", "DeviceFailure", "Failure", "InvalidArgument", "Mask", "RelativeBias", "Session", "TableAttention", "Unsupported",
+           "attention", "clear_plans", "pack_tree", "tree_of_parents"]  # fmt: skip
 
 
 def __getattr__(name: str) -> str:

@@ -34,6 +34,16 @@ def float_dtype(dtype: Any) -> str:
     return name
 
 
+def device_name(device: Any) -> str:
+    """Of PyTorch's torch.device, too."""
+    name = device if isinstance(device, str) else str(device) if type(device).__name__ == "device" else None
+    if name is None:
+        raise InvalidArgument(2, f"device {device!r}; accepted: cpu, cuda, cuda:N, auto, a torch.device")
+    if "\0" in name:  # where C would take it to end
+        raise InvalidArgument(2, f"device {name!r} has a 0 character; accepted: cpu, cuda, cuda:N, auto, a torch.device")
+    return name
+
+
 @dataclass(slots=True)
 class View:
     """An array where it lies. strides: in elements. dtype: a byte is a bool. device: "cpu" or "cuda:N"."""

@@ -17,7 +17,7 @@ class Array(c.Structure):
 class Shape(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("batch", c.c_int64), ("heads", c.c_int64), ("kv_heads", c.c_int64),
                 ("queries", c.c_int64), ("keys", c.c_int64), ("head_dim", c.c_int64), ("dtype", c.c_int32),
-                ("capped", c.c_int64), ("tree_queries", c.c_int64)]  # fmt: skip
+                ("capped", c.c_int64), ("tree_queries", c.c_int64), ("biased", c.c_int64)]  # fmt: skip
 
 
 class Tensor(c.Structure):
@@ -32,7 +32,8 @@ class Call(c.Structure):
                 ("page_table", P), ("page_table_stride", c.c_int64), ("page_size", c.c_int64), ("pages", c.c_int64),
                 ("check_pages", c.c_int32), ("device_kv_lengths", P), ("softcap", c.POINTER(c.c_float)),
                 ("device_q_lengths", P), ("device_cu_q", P), ("device_cu_kv", P), ("lengths_status", P),
-                ("tree", P), ("tree_batch_stride", c.c_int64), ("tree_row_stride", c.c_int64), ("tree_queries", c.c_int64)]  # fmt: skip
+                ("tree", P), ("tree_batch_stride", c.c_int64), ("tree_row_stride", c.c_int64), ("tree_queries", c.c_int64),
+                ("relative_bias", P)]  # fmt: skip
 
 
 TABLE_LISTS, TABLE_BLOCKS, TABLE_BITS, TABLE_PACKED = range(4)
@@ -119,6 +120,8 @@ FUNCTIONS = {
     "stof_mask_text": (c.c_char_p, [P]),
     "stof_mask_depends_on_length": (c.c_int32, [P]),
     "stof_mask_destroy": (None, [P]),
+    "stof_relative_bias_create": (c.c_int, [P, c.c_int64, c.c_int64, c.c_char_p, c.POINTER(P)]),
+    "stof_relative_bias_destroy": (None, [P]),
     "stof_plan_create": (c.c_int, [P, c.POINTER(Shape), c.c_char_p, c.c_char_p, c.POINTER(P)]),
     "stof_plan_create_table": (c.c_int, [c.POINTER(Table), P, c.POINTER(Shape), c.c_char_p, c.POINTER(P)]),
     "stof_plan_update": (c.c_int, [P, c.POINTER(TableContents)]),
@@ -259,6 +262,12 @@ class Stof:
 
     def parse(self, text):
         return self.mask("parse", text.encode(), None)
+
+    def relative_bias(self, address, heads, reach, device="cpu"):
+        """Of f32 [heads, 2 * reach + 1] of the host, which is copied."""
+        handle = P()
+        self.check(self.library.stof_relative_bias_create(address, heads, reach, device.encode(), handle))
+        return handle
 
     def plan(self, mask, shape, device="cpu", kernel=None):
         handle = P()

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from stof import c_library
-from stof.arrays import NAMES, View, empty_like, float_dtype, name_of, stream_of, view
+from stof.arrays import NAMES, View, device_name, empty_like, float_dtype, name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.given_numbers import MOST, whole
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.memory import refuse_shared
+from stof.relative_bias import RelativeBias
 from stof.trees import words_of
 
 _DECODED = 16  # as many queries at most
@@ -29,25 +30,27 @@ class Attention:
     """A plan: the mask, measured and packed for the kernel that was chosen for this shape on this device. `queries` and
     `keys` are those of the longest item; query i of N stands at position i + M - N among M keys. `dtype` is "f32", "f16"
     or "bf16", `device` "cpu", "cuda", "cuda:N" or "auto", or they are PyTorch's; `capped` says that calls will bring a
-    softcap, `tree_queries` that they will bring draft trees of up to so many queries. Any number of threads may run it. It serves shorter items whose keys - queries is no less than planned;
+    softcap, `tree_queries` that they will bring draft trees of up to so many queries, `biased` that they will bring a
+    relative bias, or none. Any number of threads may run it. It serves shorter items whose keys - queries is no less than planned;
     `prepare` adds others."""
 
     def __init__(self, mask: Mask | str | Callable[..., Any], *, batch: int, heads: int, queries: int, keys: int, head_dim: int,
                  kv_heads: int | None = None, dtype: Any = "f16", device: Any = "auto", capped: bool = False,
-                 kernel: str | None = None, tree_queries: int = 0):  # fmt: skip
+                 kernel: str | None = None, tree_queries: int = 0, biased: bool = False):  # fmt: skip
         of_plan = mask_of(mask)  # has to live as long as its handle is used
-        shape = self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped, tree_queries)
+        shape = self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped, tree_queries, biased)
         if kernel is not None and not isinstance(kernel, str):
             raise InvalidArgument(2, f"kernel of type {type(kernel).__name__}; accepted: None, the name of one")
         self._keep(library().plan(of_plan.handle, shape, device_name(device), kernel))
 
     def _shape(self, batch: int, heads: int, kv_heads: int | None, queries: int, keys: int, head_dim: int, dtype: Any,
-               capped: bool, tree_queries: int = 0) -> tuple[int, ...]:  # fmt: skip
+               capped: bool, tree_queries: int = 0, biased: bool = False) -> tuple[int, ...]:  # fmt: skip
         numbers = {"batch": batch, "heads": heads, "kv_heads": heads if kv_heads is None else kv_heads, "queries": queries, "keys": keys,
                    "head_dim": head_dim, "tree_queries": tree_queries}  # fmt: skip
         batch, heads, kv_heads, queries, keys, head_dim, tree_queries = (whole(name, value, -MOST) for name, value in numbers.items())
         self.heads, self.kv_heads, self.head_dim, self.tree_queries, self.dtype = heads, kv_heads, head_dim, tree_queries, float_dtype(dtype)
-        return batch, heads, kv_heads, queries, keys, head_dim, NAMES[self.dtype], bool(capped), tree_queries
+        self.biased = bool(biased)
+        return batch, heads, kv_heads, queries, keys, head_dim, NAMES[self.dtype], bool(capped), tree_queries, self.biased
 
     def _keep(self, plan: c_library.P) -> None:
         self._plan = plan
@@ -71,7 +74,7 @@ class Attention:
 
     def run(self, q: Any, k: Any, v: Any, *, out: Any = None, lse: Any = None, scale: float | None = None,
             softcap: float | None = None, q_lengths: Any = None, kv_lengths: Any = None, cu_q: Any = None, cu_kv: Any = None,
-            page_table: Any = None, check_pages: bool = False, tree: Any = None) -> Any:  # fmt: skip
+            page_table: Any = None, check_pages: bool = False, tree: Any = None, relative_bias: RelativeBias | None = None) -> Any:  # fmt: skip
         """out = softmax(scale q k^T, over the allowed keys) v, on the stream that PyTorch uses; scale is 1 / sqrt(D) unless
         given. Padded: q and out [B, H, N, D], k and v [B, Hkv, M, D], lse f32 [B, H, N], and lengths [B] where items are
         shorter. Packed: q and out [rows, H, D], k and v [rows, Hkv, D], lse f32 [H, rows], and offsets `cu_q`, `cu_kv`
@@ -84,7 +87,10 @@ class Attention:
         `tree`, a draft tree of speculative decoding: bool [T, T], or [B, T, T] with one for each item; element [i, j] says
         whether query i may see the key of query j, the item's keys being its last ones, besides what the mask says. Or int32
         words of its bits, as pack_tree and tree_of_parents make them, which a recorded graph follows. Items of more than T
-        queries know no tree; those of fewer use its first rows."""
+        queries know no tree; those of fewer use its first rows.
+
+        `relative_bias`, of a plan that is `biased`: what is added to scores as they are scaled, and capped, by how far each
+        key is from its query, whose positions are those that the mask sees. What was recorded into a graph reads it at each replay."""
         rows = _Rows(self, view(q, "q"), view(k, "k"), view(v, "v"), cu_q,
                      None if page_table is None else view(page_table, "page_table", (c_library.I32,)))  # fmt: skip
         to = empty_like(rows.q, rows.q.shape, zeros=rows.leaves_some(q_lengths, cu_q)) if out is None else out
@@ -97,6 +103,7 @@ class Attention:
         call.scale, call.softcap = _number("scale", scale), _number("softcap", softcap)
         call.stream, call.check_pages = stream_of(rows.q), _truth("check_pages", check_pages)
         lists.append(_give_tree(call, tree, self.tree_queries, rows.q.device))
+        call.relative_bias = _handle_of(relative_bias, self.biased)
         library().run(self._plan, call)
         del lists  # which had to live until here
         return to
@@ -198,6 +205,16 @@ def _give_tree(call: c_library.Call, tree: Any, most: int, device: str) -> Any:
     return of
 
 
+def _handle_of(bias: RelativeBias | None, biased: bool) -> c_library.P | None:
+    if bias is None:
+        return None
+    if not isinstance(bias, RelativeBias):
+        raise InvalidArgument(2, f"relative_bias is of type {type(bias).__name__}; accepted: None, a stof.RelativeBias")
+    if not biased:
+        raise InvalidArgument(2, "relative_bias with a plan for none; accepted where Attention(..., biased=True) says that one will come")
+    return bias.handle
+
+
 def _length(name: str, values: Any) -> int:
     try:
         if isinstance(values, (Mapping, Set)) or not hasattr(values, "__getitem__"):  # whose numbers have no order, or none by place
@@ -238,16 +255,6 @@ def _number(name: str, value: Any) -> Any:
         raise InvalidArgument(2, f"{name} is {value!r}, of type {type(value).__name__}; accepted: a number") from None
 
 
-def device_name(device: Any) -> str:
-    """Of PyTorch's torch.device, too."""
-    name = device if isinstance(device, str) else str(device) if type(device).__name__ == "device" else None
-    if name is None:
-        raise InvalidArgument(2, f"device {device!r}; accepted: cpu, cuda, cuda:N, auto, a torch.device")
-    if "\0" in name:  # where C would take it to end
-        raise InvalidArgument(2, f"device {name!r} has a 0 character; accepted: cpu, cuda, cuda:N, auto, a torch.device")
-    return name
-
-
 @functools.lru_cache(maxsize=128)
 def planned(mask: Mask, **shape: Any) -> Attention:
     """As Attention, which it makes where none of the last 128 is that."""
@@ -276,10 +283,10 @@ _for_fewer: set[tuple[Any, ...]] = set()  # masks and shapes without such a plan
 
 
 def attention(q: Any, k: Any, v: Any, mask: Mask | str | Callable[..., Any] = "all", *, scale: float | None = None, softcap: float | None = None,
-              out: Any = None, return_lse: bool = False) -> Any:  # fmt: skip
+              out: Any = None, return_lse: bool = False, relative_bias: RelativeBias | None = None) -> Any:  # fmt: skip
     """softmax(scale q k^T, over the keys that `mask` allows) v for q [B, H, N, D] and k, v [B, Hkv, M, D] of NumPy or
-    PyTorch; with `return_lse` also the logarithms of the sums, f32 [B, H, N]. Query i stands at position i + M - N. The
-    plan of the last 128 masks and shapes is kept (`clear_plans`); calls with lengths, offsets or pages: `Attention`."""
+    PyTorch; with `return_lse` also the logarithms of the sums, f32 [B, H, N]. Query i stands at position i + M - N, by which
+    a `relative_bias` counts, too. The plan of the last 128 masks and shapes is kept (`clear_plans`); calls with lengths, offsets or pages: `Attention`."""
     of_q, of_k = view(q, "q"), view(k, "k")
     if len(of_q.shape) != 4 or len(of_k.shape) != 4:
         raise InvalidArgument(2, f"q {list(of_q.shape)}, k {list(of_k.shape)}; accepted: [B, H, N, D], [B, Hkv, M, D]")
@@ -287,11 +294,13 @@ def attention(q: Any, k: Any, v: Any, mask: Mask | str | Callable[..., Any] = "a
     if of_q.dtype not in NAMES.values():
         raise InvalidArgument(2, f"q is of dtype {name_of(of_q.dtype)}; accepted: {', '.join(NAMES)}")
     plan = planned_for_more(mask_of(mask), batch=max(batch, 1), heads=heads, kv_heads=of_k.shape[1], queries=queries, keys=of_k.shape[2],
-                   head_dim=dim, dtype=name_of(of_q.dtype), device=of_q.device, capped=softcap is not None)  # fmt: skip
+                   head_dim=dim, dtype=name_of(of_q.dtype), device=of_q.device, capped=softcap is not None,
+                   biased=relative_bias is not None)  # fmt: skip
+    given = {"out": out, "scale": scale, "softcap": softcap, "relative_bias": relative_bias}
     if not return_lse:
-        return plan.run(q, k, v, out=out, scale=scale, softcap=softcap)
+        return plan.run(q, k, v, **given)
     lse = empty_like(of_q, (batch, heads, queries), c_library.F32)
-    return plan.run(q, k, v, out=out, lse=lse, scale=scale, softcap=softcap), lse
+    return plan.run(q, k, v, lse=lse, **given), lse
 
 
 def clear_plans() -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from stof import c_library
-from stof.arrays import name_of, stream_of, view
+from stof.arrays import device_name, name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.given_numbers import MOST, whole
 from stof.library import library
 from stof.mask import Mask, mask_of
-from stof.plans import Attention, device_name
+from stof.plans import Attention
 
 _KINDS = {"lists": c_library.TABLE_LISTS, "blocks": c_library.TABLE_BLOCKS, "bits": c_library.TABLE_BITS, "packed": c_library.TABLE_PACKED}
 

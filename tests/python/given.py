@@ -38,13 +38,16 @@ def nothing(*shape):
     return Array(shape, [math.nan] * math.prod(shape))
 
 
-def attended(q_row, keys, values, scale, softcap=None):
-    """By definition: of a row of q and the keys and values that it may see, the result and the logarithm of the sum."""
+def attended(q_row, keys, values, scale, softcap=None, biases=None):
+    """By definition: of a row of q and the keys and values that it may see, and what is added to the score of each, the result
+    and the logarithm of the sum."""
     if not keys:
         return [0.0] * len(q_row), -math.inf
     scores = [scale * sum(a * b for a, b in zip(q_row, key)) for key in keys]
     if softcap is not None:
         scores = [softcap * math.tanh(score / softcap) for score in scores]
+    if biases is not None:
+        scores = [score + bias for score, bias in zip(scores, biases, strict=True)]
     most = max(scores)
     weights = [math.exp(score - most) for score in scores]
     total = sum(weights)
