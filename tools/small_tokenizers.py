@@ -9,6 +9,7 @@ from nasty_strings import REAL, SENTENCES
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 TOKENS = 800
+SENTINELS = 10  # of T5, of which published tokenizers have 100
 
 
 def corpus():
@@ -32,22 +33,51 @@ def roberta_tokenizer():
     return byte_level(special, processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False))
 
 
-def xlm_roberta_tokenizer():
-    """As XLM-RoBERTa's: SentencePiece's likeliest pieces behind its map of characters, in the order that fairseq had."""
+def likeliest_pieces(count, **control):
+    """What SentencePiece learns: pieces with their logarithms of likelihood, and its map of characters."""
     import sentencepiece
     from sentencepiece import sentencepiece_model_pb2
     model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(corpus()), model_writer=model, vocab_size=TOKENS - 2, model_type="unigram",
-                                             normalization_rule_name="nmt_nfkc", num_threads=1, minloglevel=2)  # fmt: skip
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(corpus()), model_writer=model, vocab_size=count, model_type="unigram",
+                                             normalization_rule_name="nmt_nfkc", num_threads=1, minloglevel=2, **control)  # fmt: skip
     trained = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    return [(piece.piece, piece.score) for piece in trained.pieces], trained.normalizer_spec.precompiled_charsmap
+
+
+def xlm_roberta_tokenizer():
+    """As XLM-RoBERTa's: SentencePiece's likeliest pieces behind its map of characters, in the order that fairseq had."""
+    learnt, characters_map = likeliest_pieces(TOKENS - 2)
     special = ["<s>", "<pad>", "</s>", "<unk>"]
-    pieces = [(token, 0.0) for token in special] + [(piece.piece, piece.score) for piece in trained.pieces[3:]] + [("<mask>", 0.0)]
-    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
-    tokenizer.normalizer = normalizers.Precompiled(trained.normalizer_spec.precompiled_charsmap)
+    tokenizer = Tokenizer(models.Unigram([*((token, 0.0) for token in special), *learnt[3:], ("<mask>", 0.0)], unk_id=3))
+    tokenizer.normalizer = normalizers.Precompiled(characters_map)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")])
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
     tokenizer.add_special_tokens([*special, AddedToken("<mask>", lstrip=True, special=True)])
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    return tokenizer
+
+
+def t5_tokenizer():
+    """As T5's: the same pieces behind <pad>, </s> and <unk>, sentinels behind them in falling order, and </s> behind a text."""
+    sentinels = [f"<extra_id_{i}>" for i in reversed(range(SENTINELS))]
+    learnt, characters_map = likeliest_pieces(TOKENS - len(sentinels), pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    tokenizer = Tokenizer(models.Unigram([*learnt, *((token, 0.0) for token in sentinels)], unk_id=2))
+    tokenizer.normalizer = normalizers.Precompiled(characters_map)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")])
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>", *sentinels])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])  # fmt: skip
+    return tokenizer
+
+
+def t5_converted_tokenizer():
+    """The same as transformers 4 made it of spiece.model: spaces at the end are cut off, runs of them are one mark, and a word
+    ends at nothing else."""
+    tokenizer = t5_tokenizer()
+    tokenizer.normalizer = normalizers.Sequence([
+        tokenizer.normalizer, normalizers.Strip(left=False, right=True), normalizers.Replace(Regex(" {2,}"), "\u2581")])  # fmt: skip
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
     return tokenizer
 
 
@@ -67,14 +97,45 @@ def modernbert_tokenizer():
     return tokenizer
 
 
-def wordpiece():
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+def wordpiece_of(vocabulary):
+    """As BERT's, with what it normalises and splits."""
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def wordpiece():
+    tokenizer = wordpiece_of({})
     tokenizer.train_from_iterator(corpus(), trainers.WordPieceTrainer(
         vocab_size=TOKENS, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))  # fmt: skip
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])  # fmt: skip
+    return tokenizer
+
+
+def frequent_pieces(tokenizer, count):
+    """Characters that are not rare, at the front of words and inside, and what else stands for most of the corpus: the same on
+    every run, which those of a WordPieceTrainer are not."""
+    words = Counter(word for line in corpus() for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(line)))
+    ends = [(word, i, j) for word in words for i in range(len(word)) for j in range(i + 1, min(len(word), i + 8) + 1)]
+    counts = Counter()
+    for word, i, j in ends:
+        counts["##" * (i > 0) + word[i:j]] += words[word] * (j - i)
+    letters = [piece for piece in counts if len(piece.removeprefix("##")) == 1 and counts[piece] >= 4]
+    others = sorted((piece for piece in counts if len(piece.removeprefix("##")) > 1), key=lambda piece: (-counts[piece], piece))
+    return sorted([*letters, *others[:count - len(letters)]])  # fmt: skip
+
+
+def mpnet_tokenizer():
+    """As MPNet's: BERT's word pieces, whose unknown token stays [UNK], between the tokens of RoBERTa, whose mask comes last."""
+    front = ["<s>", "<pad>", "</s>", "<unk>", "[UNK]"]
+    tokens = [*front, *frequent_pieces(wordpiece_of({}), TOKENS - len(front) - 1), "<mask>"]
+    tokenizer = wordpiece_of({token: i for i, token in enumerate(tokens)})
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens([*front[:3], AddedToken("<unk>", normalized=True, special=True), "[UNK]",
+                                  AddedToken("<mask>", lstrip=True, special=True)])  # fmt: skip
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
     return tokenizer
 
 
