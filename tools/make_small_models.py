@@ -19,7 +19,8 @@ import transformers
 from nasty_strings import REAL
 from safetensors.torch import save_file
 from small_tokenizers import (
-    gemma_tokenizer, gpt2_tokenizer, llama3_tokenizer, mistral_tokenizer, modernbert_tokenizer, qwen_tokenizer, roberta_tokenizer, wordpiece, xlm_roberta_tokenizer)  # fmt: skip
+    gemma_tokenizer, gpt2_tokenizer, llama3_tokenizer, mistral_tokenizer, modernbert_tokenizer, mpnet_tokenizer, qwen_tokenizer,
+    roberta_tokenizer, t5_converted_tokenizer, t5_tokenizer, wordpiece, xlm_roberta_tokenizer)  # fmt: skip
 
 SIZES = {"hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 200}
 GLOBAL_TOKENS = 3  # of Longformer, more than the shortest texts have
@@ -60,6 +61,33 @@ def longformer(tokens):
         vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
         intermediate_size=s["intermediate"], max_position_embeddings=s["positions"] + 2, type_vocab_size=1,
         layer_norm_eps=1e-5, attention_window=[8, 16], pad_token_id=1, bos_token_id=0, eos_token_id=2, sep_token_id=2))  # fmt: skip
+
+
+def mpnet(tokens):
+    """More positions than the others', for texts that reach beyond the last bucket of distances."""
+    s = SIZES
+    return transformers.MPNetForMaskedLM(transformers.MPNetConfig(
+        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
+        intermediate_size=s["intermediate"], max_position_embeddings=300 + 2, layer_norm_eps=1e-5))  # fmt: skip
+
+
+def t5_sizes(tokens, **more):
+    """Rows of the table that no token has, as of the published checkpoints: 32,128 for 32,100 tokens."""
+    s = SIZES
+    return dict(vocab_size=tokens + 8, d_model=s["hidden"], d_ff=s["intermediate"], num_layers=3, decoder_start_token_id=0, **more)
+
+
+def t5(tokens):
+    """The first T5 with its decoder, which nothing reads; heads wider together than the model, and few buckets of distances."""
+    return transformers.T5ForConditionalGeneration(transformers.T5Config(
+        num_heads=4, d_kv=12, num_decoder_layers=1, relative_attention_num_buckets=16, relative_attention_max_distance=40,
+        **t5_sizes(tokens)))  # fmt: skip
+
+
+def t5_gated(tokens):
+    """T5 1.1's encoder alone, whose heads are narrower together than the model."""
+    return transformers.T5EncoderModel(transformers.T5Config(
+        num_heads=3, d_kv=8, feed_forward_proj="gated-gelu", tie_word_embeddings=False, **t5_sizes(tokens)))  # fmt: skip
 
 
 def gpt2(tokens):
@@ -139,7 +167,8 @@ def gemma3(tokens):
 
 def randomise(model, spread, table=1):
     """Large enough for attention to choose, and for every bias and norm to matter. A decoder of one table repeats its
-    last token where that is large beside what layers add."""
+    last token where that is large beside what layers add. T5 divides no scores: its queries are as much smaller."""
+    tables = ("embed", "wte", "wpe", "shared", "relative_attention_bias")
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape)
         if "norm" in name.lower() or ".ln_" in name:
@@ -148,17 +177,19 @@ def randomise(model, spread, table=1):
         elif parameter.dim() == 1:
             parameter.data = 0.2 * values
         else:
-            parameter.data = (table if "embed" in name or "wte" in name or "wpe" in name else spread) * values
+            parameter.data = (table if any(part in name for part in tables) else spread) * values
+        if "SelfAttention.q." in name:
+            parameter.data *= model.config.d_kv**-0.5
 
 
 def state_of(model):
-    """What a checkpoint holds: a tied head has no tensor of its own."""
+    """What a checkpoint holds: a tied head has no tensor of its own, nor have stacks that share their table."""
     kept = {}
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and not model.config.tie_word_embeddings:
             kept[name] = tensor.clone()
         if name in ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "vocab_projector.weight",
-                    "decoder.weight"):
+                    "decoder.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"):
             continue
         kept[name] = tensor.clone()
     return kept
@@ -187,8 +218,14 @@ def write_shards(folder, model, count=3):
     (folder / "model.safetensors.index.json").write_text(text + "\n")
 
 
+def auto_encoder(folder):
+    """AutoModel wants a text for the decoder of T5, too."""
+    is_t5 = json.loads((folder / "config.json").read_text())["model_type"] == "t5"
+    return transformers.AutoModelForTextEncoding if is_t5 else transformers.AutoModel
+
+
 def run(folder, tokenizer, with_logits):
-    auto = transformers.AutoModelForCausalLM if with_logits else transformers.AutoModel
+    auto = transformers.AutoModelForCausalLM if with_logits else auto_encoder(folder)
     model = auto.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     hidden, logits, lengths, generated = [], [], [], []
     last = []  # what the final norm gives, which is not always among the hidden states
@@ -245,11 +282,21 @@ def run_with_global_tokens(folder, tokenizer):
     np.save(folder / "global_tokens.npy", np.concatenate(hidden).astype("<f4"))
 
 
+def run_far(folder, tokenizer):
+    """What is computed of the last text four times, whose ends are farther apart than buckets of distances tell."""
+    model = auto_encoder(folder).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    hidden = model.eval()(torch.tensor([tokenizer.encode(TEXTS[-1] * 4).ids])).last_hidden_state
+    np.save(folder / "far.npy", hidden[0].numpy().astype("<f4"))
+
+
 FAMILIES = {
     "roberta": (roberta, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float32)),
     "xlm_roberta": (xlm_roberta, xlm_roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float16)),
     "distilbert": (distilbert, wordpiece, lambda folder, model: write_one_file(folder, model, torch.float16)),
     "longformer": (longformer, roberta_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "mpnet": (mpnet, mpnet_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float32)),
+    "t5": (t5, t5_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float16)),
+    "t5_gated": (t5_gated, t5_converted_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "gpt2": (gpt2, gpt2_tokenizer, write_shards),
     "modernbert": (modernbert, modernbert_tokenizer, lambda folder, model: write_one_file(folder, model, torch.float16)),
     "modernbert_with_biases": (modernbert_with_biases, modernbert_tokenizer,
@@ -262,6 +309,7 @@ FAMILIES = {
     "qwen3": (qwen3, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "gemma3": (gemma3, gemma_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
 }  # fmt: skip
+WITH_BUCKETS = ("mpnet", "t5", "t5_gated")  # of distances between tokens, for a bias of scores
 DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3")
 
 
@@ -288,14 +336,18 @@ def main():
             tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
             model = build(tokenizer.get_vocab_size())
             # A gate squares what comes in: rounding in fp32 alone would take most of the bound.
-            randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "longformer", "gpt2") else 0.25,
+            randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "longformer", "mpnet", "gpt2") else 0.25,
                       table=0.1 if family.startswith(("qwen", "gemma")) else 1)  # fmt: skip
             model.config.save_pretrained(folder)
             config = json.loads((folder / "config.json").read_text())
             config["architectures"] = [type(model).__name__]
+            if family == "t5_gated":
+                config["tie_word_embeddings"] = False  # as published; transformers 5 writes true for every T5
             (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
             write(folder, model)
             run(folder, tokenizer, with_logits=family in DECODERS)
+            if family in WITH_BUCKETS:
+                run_far(folder, tokenizer)
             if family in DECODERS:
                 run_on_both_sides(folder, tokenizer)
             if family == "gemma3":
