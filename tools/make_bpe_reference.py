@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the Python package `tokenizers` makes of text with BPE and Unigram, for tests/model/bpe_reference_test.cpp to compare
-with: hashes over the ids of a text and the lengths of its words, for the strings of token_ids.txt, by 16, and for every
-Unicode scalar value put into a pattern, by blocks of 4096. Writes the tokenizers, too, that tests/data/families has not.
+"""Writes what the Python package `tokenizers` makes of text with BPE, Unigram and MPNet's word pieces, for
+tests/model/bpe_reference_test.cpp to compare with: hashes over the ids of a text and the lengths of its words, for the strings
+of token_ids.txt, by 16, and for every Unicode scalar value put into a pattern, by blocks of 4096. Writes the tokenizers, too,
+that tests/data/families has not.
 
-usage: make_bpe_reference.py DATA     reads DATA/{families, token_ids.txt}, writes DATA/{tokenizers, bpe.json}; DATA as tests/data
+usage: make_bpe_reference.py DATA [FILE...]     reads DATA/{families, token_ids.txt}, writes DATA/{tokenizers, bpe.json}; DATA as
+                                                tests/data; with files, as families/t5/tokenizer.json, keeps what bpe.json says of others
 needs: what make_small_models.py needs
 """
 
@@ -64,6 +66,8 @@ def runs_become(content):
 
 SPACES = "%a  % <s> %<mask>a\u3099%   %\r\n%e\u0301% "
 
+SENTINELS = "%a  % </s> %<extra_id_3>a\u3099%   <extra_id_0> %\r\n%e\u0301% "
+
 # `split`: of which words the lengths are compared. `merges`: how many are left.
 VARIANTS = [
     {"file": "families/gpt2/tokenizer.json", "split": "gpt2", "pattern": PATTERN, "changes": []},
@@ -103,6 +107,9 @@ VARIANTS = [
         put("/pre_tokenizer", {"type": "Metaspace", "replacement": MARK, "prepend_scheme": "always", "split": True})]},
     {"file": "families/xlm_roberta/tokenizer.json", "pattern": SPACES, "changes": [
         put("/normalizer", None), put("/pre_tokenizer/pretokenizers/1/prepend_scheme", "never"), *MORE_OF_XLM]},
+    {"file": "families/t5/tokenizer.json", "pattern": SENTINELS, "changes": []},
+    {"file": "families/t5_gated/tokenizer.json", "pattern": SENTINELS, "changes": []},
+    {"file": "families/mpnet/tokenizer.json", "pattern": "%<mask>% <mask>a% <unk>%<UNK> [UNK]%", "changes": []},
 ]  # fmt: skip
 
 
@@ -153,18 +160,25 @@ class Variant:
         return self.strings(self.pattern.replace("%", chr(c)) for c in range(first, first + BLOCK) if c not in SURROGATES)
 
 
+def reference(data, options, strings):
+    variant = Variant(data, options)
+    return {**options, "strings": [variant.strings(strings[i:i + GROUP]) for i in range(0, len(strings), GROUP)],
+            "scalars": [variant.block(first) for first in range(0, 0x110000, BLOCK)]}  # fmt: skip
+
+
 def main():
-    data = Path(sys.argv[1])
+    data, named = Path(sys.argv[1]), sys.argv[2:]
     (data / "tokenizers").mkdir(exist_ok=True)
     for name, make in (("llama3", small_tokenizers.llama3_tokenizer), ("qwen2", small_tokenizers.qwen_tokenizer),
                        ("mistral", small_tokenizers.mistral_tokenizer)):  # fmt: skip
-        make().save(str(data / "tokenizers" / f"{name}.json"), pretty=False)
+        if not named:
+            make().save(str(data / "tokenizers" / f"{name}.json"), pretty=False)
     strings = [json.loads(line) for line in (data / "token_ids.txt").read_text(encoding="ascii").splitlines()[::3]]
     result = {"made_by": "tools/make_bpe_reference.py", "tokenizers": tokenizers.__version__, "variants": []}
+    kept = json.loads((data / "bpe.json").read_text(encoding="ascii"))["variants"] if named else []
     for options in VARIANTS:
-        variant = Variant(data, options)
-        result["variants"].append({**options, "strings": [variant.strings(strings[i:i + GROUP]) for i in range(0, len(strings), GROUP)],
-                                   "scalars": [variant.block(first) for first in range(0, 0x110000, BLOCK)]})  # fmt: skip
+        known = [row for row in kept if options["file"] not in named and row.items() >= options.items()]
+        result["variants"].append(known[0] if known else reference(data, options, strings))
     text = json.dumps(result, ensure_ascii=True).replace('", "', '",\n"').replace("}, {", "},\n{")
     (data / "bpe.json").write_text(text + "\n", encoding="ascii")
 
