@@ -32,7 +32,7 @@ namespace {
 constexpr float kMostFactor = 1e18f;  // of scores, as attention takes
 
 struct AttentionCommand {
-  std::string q, k, v, out, lse, lengths, json;
+  std::string q, k, v, out, lse, lengths, bias, json;
   std::string mask = "all", layout = "bhsd", kernel = "auto", dtype, device = "auto";
   std::optional<float> scale, softcap;
   bool force = false, allow_nan = false;
@@ -97,7 +97,20 @@ struct Inputs {
   AttentionInput q, k, v;
   InputLengths lengths;
   DType dtype, written;
+  std::optional<RelativeBias> bias = {};
 };
+
+// Of the host, wherever the attention runs.
+std::optional<RelativeBias> read_bias(const std::string& file, std::int64_t heads) {
+  if (file.empty()) return std::nullopt;
+  const Tensor values = read_npy(file);
+  if (values.dtype() != DType::f32 || values.shape().size() != 2 || values.shape()[0] != heads ||
+      values.shape()[1] % 2 == 0)
+    fail(ErrorKind::invalid_argument, "'{}' is {} {}; accepted: f32 [{}, W] with an odd W, for {} heads", file,
+         name_of(values.dtype()), to_string(values.shape()), heads, heads);
+  return RelativeBias({values.as<float>(), static_cast<std::size_t>(values.size())}, heads, values.shape()[1] / 2,
+                      open_device("cpu"));
+}
 
 Inputs read_inputs(const AttentionCommand& command, TensorLayout layout) {
   AttentionInput q = read_input(command.q, layout), k = read_input(command.k, layout),
@@ -113,7 +126,8 @@ Inputs read_inputs(const AttentionCommand& command, TensorLayout layout) {
   const DType written = dtype == DType::bf16 ? DType::f32 : q.tensor.dtype();
   if (!command.force) check_size(command.out, q.tensor.shape(), written);
   for (AttentionInput* input : {&q, &k, &v}) convert_to(dtype, *input, layout);
-  return {std::move(q), std::move(k), std::move(v), lengths, dtype, written};
+  const std::int64_t heads = q.view.dim(1);
+  return {std::move(q), std::move(k), std::move(v), lengths, dtype, written, read_bias(command.bias, heads)};
 }
 
 struct Took {
@@ -135,7 +149,7 @@ void attention(const AttentionCommand& command) {
   const TensorLayout layout = parse_layout(command.layout);
   std::vector<InputFile> files = files_of_mask("--mask", command.mask);
   files.insert(files.end(),
-               {{"--q", command.q}, {"--k", command.k}, {"--v", command.v}, {"--lengths", command.lengths}});
+               {{"--q", command.q}, {"--k", command.k}, {"--v", command.v}, {"--lengths", command.lengths}, {"--relative-bias", command.bias}});
   check_outputs({{"--out", command.out}, {"--lse", command.lse}, {"--json", command.json, true}}, files);
   check_memory(command);
   const Mask mask = parse(command.mask);
@@ -144,6 +158,7 @@ void attention(const AttentionCommand& command) {
 
   AttentionShape shape = shape_of(inputs.q, inputs.k);
   shape.capped = command.softcap.has_value();
+  shape.biased = inputs.bias.has_value();
   const Tensor out = filled(inputs.dtype, inputs.q.tensor.shape(), 0.f);
   const Tensor lse =
       filled(DType::f32, {shape.batch, shape.heads, shape.queries}, -std::numeric_limits<float>::infinity());
@@ -162,6 +177,7 @@ void attention(const AttentionCommand& command) {
                     .lse = lse.view(),
                     .scale = command.scale,
                     .softcap = command.softcap,
+                    .relative_bias = inputs.bias ? &*inputs.bias : nullptr,
                     .q_lengths = inputs.lengths.q,
                     .kv_lengths = inputs.lengths.kv},
                    device);
@@ -183,6 +199,8 @@ void add_attention(CLI::App& app) {
   sub->add_option("--mask", command->mask, "who may attend, as in 'causal & window(256)'")->capture_default_str();
   add_number(sub, "--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))", kMostFactor);
   add_number(sub, "--softcap", command->softcap, "scores become X tanh(score / X) before the mask", kMostFactor);
+  sub->add_option("--relative-bias", command->bias,
+                  "f4 [H,2R+1]: added to scaled scores, by how far a key is behind its query, from -R to R");
   sub->add_option("--lengths", command->lengths, "i4 or i8 [B], or [B,2] for queries and keys");
   sub->add_option("--layout", command->layout, "bhsd, or bshd: [B,N,H,D]")->capture_default_str();
   sub->add_option("--kernel", command->kernel, "auto, or one kernel by name")->capture_default_str();

@@ -25,7 +25,7 @@ namespace {
 struct PlanOptions {
   std::string mask, shape, dtype = "f32", device = "auto", kernel = "auto", json;
   std::optional<std::int64_t> kv_heads, seq_kv;  // as many as heads, as long as the queries
-  bool softcap = false;
+  bool softcap = false, biased = false;
   std::int64_t tree_queries = 0;
 };
 
@@ -47,6 +47,7 @@ AttentionShape shape_of(const PlanOptions& options) {
   shape.dtype = parse_float_dtype(options.dtype);
   shape.capped = options.softcap;
   shape.tree_queries = options.tree_queries;
+  shape.biased = options.biased;
   return shape;
 }
 
@@ -104,7 +105,7 @@ void print_text(const PlanOptions& options, const Outcome& outcome) {
   const std::string trees = s.tree_queries > 0 ? fmt::format(", draft trees of {}", s.tree_queries) : "";
   line("shape", fmt::format("batch {}, heads {} ({} for keys), queries {}, keys {}, head_dim {}, {}{}{}", s.batch,
                             s.heads, s.kv_heads, s.queries, s.keys, s.head_dim, stof::name_of(s.dtype),
-                            s.capped ? ", capped scores" : "", trees));
+                            s.capped ? ", capped scores" : "", trees + (s.biased ? ", biased scores" : "")));
   line("device", fmt::format("{}: {}, {} cores", outcome.device.backend->name, outcome.device.caps.name,
                              outcome.device.caps.cores));
   line("kernel", named(plan));
@@ -150,6 +151,7 @@ void add_plan(CLI::App& app) {
              "heads of keys and values, of which H is a multiple (default H)");
   add_number(command, "--seq-kv", options->seq_kv, "number of keys (default S)");
   command->add_flag("--softcap", options->softcap, "for calls that cap their scores");
+  command->add_flag("--biased", options->biased, "for calls that bring a relative bias");
   add_number(command, "--tree-queries", options->tree_queries, "for calls that bring draft trees of up to T queries");
   command->add_option("--dtype", options->dtype, "f32, f16 or bf16")->capture_default_str();
   command

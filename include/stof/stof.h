@@ -241,8 +241,9 @@ typedef struct stof_call {
   int64_t tree_queries;                       /* that a tree has, 1..the shape's; a row has ceil(tree_queries / 32) */
   /* A struct_size that ends here is accepted, too. */
 
-  /* Added to scores as they are scaled and capped, or NULL: of the plan's device, with as many heads as its shape, which
-   * is biased. To be kept until the work of the call is done, and as long as a graph that recorded it is launched. */
+  /* Added to scores as they are scaled and capped, or NULL: of the plan's device, with as many heads as its shape,
+   * which is biased. To be kept until the work of the call is done, and as long as a graph that recorded it is
+   * launched. */
   const stof_relative_bias* relative_bias;
 } stof_call;
 

@@ -26,7 +26,7 @@ struct StreamConsumer {
   RowStats rows;
   float origins[2];  // that hold_origins has
   SpanWords<Traits> span_words;
-  u32 q;              // descriptor
+  u32 q;               // descriptor
   int bias, position;  // in forms for calls with a bias: that of the row block's head, and of the warp's first row
   int to_release;      // slot of q whose output may still be on its way, or -1; of two
 

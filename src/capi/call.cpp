@@ -234,8 +234,8 @@ stof_status stof_plan_run(const stof_plan* plan, const stof_call* call) {
     constexpr std::size_t kWithoutPages = offsetof(stof_call, page_table), kWithoutCap = offsetof(stof_call, softcap),
                           kWithoutLists = offsetof(stof_call, device_q_lengths),
                           kWithoutTree = offsetof(stof_call, tree), kWithoutBias = offsetof(stof_call, relative_bias);
-    const stof_call given_call =
-        capi::given_grown(call, {kWithoutPages, kWithoutCap, kWithoutLists, kWithoutTree, kWithoutBias}, "stof_plan_run: call");
+    const stof_call given_call = capi::given_grown(
+        call, {kWithoutPages, kWithoutCap, kWithoutLists, kWithoutTree, kWithoutBias}, "stof_plan_run: call");
     const stof::Pool<stof::AttentionArguments>::Lease arguments(of_plan.arguments);
     capi::convert(given_call, of_plan, *arguments);
     of_plan.attention.run(*arguments);

@@ -16,8 +16,9 @@ using stof::capi::given;
 using stof::capi::guarded;
 
 stof::AttentionShape shape_of(const stof_shape* given_shape, std::string_view name) {
-  const stof_shape shape =
-      stof::capi::given_grown(given_shape, {offsetof(stof_shape, capped), offsetof(stof_shape, tree_queries), offsetof(stof_shape, biased)}, name);
+  const stof_shape shape = stof::capi::given_grown(
+      given_shape, {offsetof(stof_shape, capped), offsetof(stof_shape, tree_queries), offsetof(stof_shape, biased)},
+      name);
   return {.batch = shape.batch,
           .heads = shape.heads,
           .kv_heads = shape.kv_heads,

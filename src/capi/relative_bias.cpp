@@ -21,7 +21,7 @@ stof_status stof_relative_bias_create(const float* values, int64_t heads, int64_
   return capi::guarded([&] {
     stof_relative_bias*& handle = capi::given(bias, "stof_relative_bias_create: bias");
     capi::given(values, "stof_relative_bias_create: values");
-    capi::check_host_address("stof_relative_bias_create", "values", values);
+    capi::check_host_address("stof_relative_bias_create: ", "values", values);
     const stof::Device on = stof::open_device(&capi::given(device, "stof_relative_bias_create: device"));
     handle = new stof_relative_bias{stof::RelativeBias(all_of(values, heads, reach), heads, reach, on)};
   });

@@ -19,7 +19,7 @@ from c_library import BF16, POOLINGS
 from models import DECODERS, DEVICE, FAMILIES, STOF, Sessions, program, reference, rows_of, split, texts_of
 
 C = STOF.library
-ALL = (*DECODERS, "distilbert", "longformer", "modernbert", "modernbert_with_biases", "roberta", "xlm_roberta")
+ALL = (*DECODERS, "distilbert", "longformer", "modernbert", "modernbert_with_biases", "mpnet", "roberta", "t5", "t5_gated", "xlm_roberta")
 NUMBER = {name: number for number, name in enumerate(POOLINGS)}
 
 

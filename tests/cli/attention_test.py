@@ -25,7 +25,7 @@ def allowed(mask, p, j):
     return {"all": True, "causal": j <= p, "window(2)": abs(p - j) <= 2, "none": False}[mask]
 
 
-def definition(inputs, mask, scale, lengths, softcap=None):
+def definition(inputs, mask, scale, lengths, softcap=None, bias=None):
     """out[b][h][row] and lse[b][h][row]; rows past the length are 0 and -inf."""
     q, k, v = inputs
     out, lse = {}, {}
@@ -37,6 +37,10 @@ def definition(inputs, mask, scale, lengths, softcap=None):
                 scores = [scale * sum(x * y for x, y in zip(q[b, h, row], k[b, h * KV // H, j])) for j in keys]
                 if softcap:
                     scores = [softcap * math.tanh(score / softcap) for score in scores]
+                if bias:
+                    reach = len(bias[h]) // 2
+                    behind = [max(-reach, min(reach, j - (row + m - n))) for j in keys]
+                    scores = [score + bias[h][reach + d] for score, d in zip(scores, behind)]
                 total = sum(math.exp(s) for s in scores)
                 weights = [math.exp(s) / total for s in scores]
                 out[b, h, row] = [sum(w * v[b, h * KV // H, j][c] for w, j in zip(weights, keys)) for c in range(D)]
@@ -73,8 +77,8 @@ class Attention(unittest.TestCase):
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
     def check(self, mask="all", scale=1 / math.sqrt(D), lengths=((N, M),) * B, layout="bhsd", tolerance=1e-5, dtype="<f4",
-              softcap=None):
-        expected, logs = definition(self.inputs, mask, scale, lengths, softcap)
+              softcap=None, bias=None):
+        expected, logs = definition(self.inputs, mask, scale, lengths, softcap, bias)
         shape, descr, values = npy.read(self.out)
         self.assertEqual((shape, descr), ((B, H, N, D) if layout == "bhsd" else (B, N, H, D), dtype))
         for (b, h, row), vector in expected.items():
@@ -119,6 +123,17 @@ class Attention(unittest.TestCase):
     def test_softcap(self):
         self.ok("--mask", "causal", "--softcap", "0.5")
         self.check("causal", softcap=0.5)
+
+    def test_relative_bias(self):
+        bias = [[(37 * h + 11 * i) % 17 / 4 for i in range(7)] for h in range(H)]
+        file = npy.write(self.folder / "bias.npy", (H, 7), [x for row in bias for x in row], "<f4")
+        for kernel in ("block_attention", "row_attention"):
+            self.ok("--mask", "causal", "--relative-bias", file, "--kernel", kernel)
+            self.check("causal", bias=bias)
+        self.ok("--mask", "causal", "--relative-bias", file, "--softcap", "0.5")
+        self.check("causal", softcap=0.5, bias=bias)
+        even = npy.write(self.folder / "even.npy", (H, 6), [0.0] * (6 * H), "<f4")
+        self.refused(2, f"is f32 [{H}, 6]; accepted: f32 [{H}, W] with an odd W, for {H} heads", "--relative-bias", even)
 
     def test_lengths_for_queries_and_keys(self):
         lengths = npy.write(self.folder / "lengths.npy", (B, 2), (3, 4, 7, 9), "<i8")

@@ -158,6 +158,24 @@ class Plan(unittest.TestCase):
         done = stof("causal", "--shape", "4,16,4096,64", "--device", "cuda:h200", "--dtype", "f16", "--softcap")
         self.assertIn("head_dim 64, f16, capped scores\n", done.stdout)
 
+    def test_calls_with_a_relative_bias_are_planned_for(self):
+        def planned(mask, *arguments):
+            done = stof(mask, "--shape", "4,16,4096,64", "--device", "cuda:h200", "--dtype", "f16", "--biased", "--json", "-",
+                        *arguments)  # fmt: skip
+            return json.loads(done.stdout)
+
+        self.assertIn("its form for biased scores is compiled at first use", planned("causal")["reason"])
+        narrow = planned("window(8)")
+        for kernel in ("band_attention", "gather_attention"):
+            self.assertIn({"kernel": kernel, "reason": "calls will bring a relative bias, which it does not add"}, narrow["refusals"])
+        self.assertEqual(planned("dilated(64,2)")["residues"], 1)
+        without = planned("causal", "--jit", "off")
+        self.assertEqual(without["kernel"], "mma_attention")
+        reason = "its form for biased scores is compiled when it is first wanted, and run-time compilation is off"
+        self.assertIn({"kernel": "stream_attention", "reason": reason}, without["refusals"])
+        done = stof("causal", "--shape", "4,16,4096,64", "--device", "cpu", "--biased")
+        self.assertIn("head_dim 64, f32, biased scores\n", done.stdout)
+
     def test_calls_with_draft_trees_are_planned_for(self):
         def planned(mask, shape):
             arguments = ("--seq-kv", "8192", "--device", "cuda:h200", "--dtype", "f16", "--tree-queries", shape.split(",")[2])

@@ -41,7 +41,7 @@ class EveryFamily : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          testing::Values("roberta", "xlm_roberta", "distilbert", "longformer", "gpt2", "modernbert",
                                          "modernbert_with_biases", "llama", "llama_with_biases", "mistral", "qwen2",
-                                         "qwen3", "gemma3"),
+                                         "qwen3", "gemma3", "mpnet", "t5", "t5_gated"),
                          [](const auto& test) { return test.param; });
 
 class EveryDecoder : public EveryFamily {};
@@ -76,6 +76,21 @@ TEST_P(EveryFamily, IsRestrictedByAMask) {
   const bool decodes = std::filesystem::exists(family_folder(GetParam()) / "logits.npy");
   if (decodes) EXPECT_LE(farthest("causal"), kBound);  // within its own mask
   else EXPECT_GT(farthest("causal"), 0.05);
+}
+
+class RelativePositionsOf : public EveryFamily {};
+INSTANTIATE_TEST_SUITE_P(Families, RelativePositionsOf, testing::Values("mpnet", "t5", "t5_gated"),
+                         [](const auto& test) { return test.param; });
+
+// A text that is longer than the last bucket of distances is far.
+TEST_P(RelativePositionsOf, AreThoseOfTransformersFarBeyondTheLastBucket) {
+  std::string text;
+  for (int i = 0; i < 4; ++i) text += texts_of_family(GetParam()).back();
+  const std::vector<std::string> texts{text};
+  for (const bool padded : {false, true}) {
+    const Session session = session_of(GetParam(), {.threads = 2, .padded = padded});
+    expect_near(session.embed(texts, {.pooling = Pooling::none}).values, reference("far.npy"), kBound);
+  }
 }
 
 TEST_P(EveryDecoder, HasTheLogitsOfTransformers) {

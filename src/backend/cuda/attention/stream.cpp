@@ -297,7 +297,8 @@ std::optional<LeadingWork> leading_of_stream(const ArrangedMask& arranged, const
   const bool in_pages = call.pages.table != nullptr, is_wanted = in_pages || mask.most_queries > 0 || mask.many_parts;
   const bool is_known = call.device_items.count == 0 && call.workspace == nullptr;
   // Several CTAs of a multiprocessor would be spread over all of them.
-  if (!mask.spans || !is_wanted || call.softcap > 0 || call.bias.values != nullptr || !is_known || mask.instance.ctas > 1)
+  if (!mask.spans || !is_wanted || call.softcap > 0 || call.bias.values != nullptr || !is_known ||
+      mask.instance.ctas > 1)
     return std::nullopt;
   LeadingWork work{mask.spans->form, mask.instance, call.memory};
   for (const AttentionItem& item : call.items)

@@ -178,15 +178,16 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   if (call.items.empty()) return;
   check_addresses(call, device);
   if (call.workspace != nullptr) check_address(device, "workspace", call.workspace);
-  const bool ordinary = tiles_take_scale(call.scale) && (call.bias.values == nullptr || call.scale >= kLeastBiasedScale);
+  const bool ordinary =
+      tiles_take_scale(call.scale) && (call.bias.values == nullptr || call.scale >= kLeastBiasedScale);
   const bool in_pages = call.pages.table != nullptr, alone = mask.blocks == nullptr;
   if (!ordinary || (in_pages && alone) || call.softcap > kMostTiledCap) {
     if (alone)
-      fail_alone(in_pages ? "the keys are in pages"
-                 : !ordinary
-                     ? fmt::format("scale = {}, which is not above 0{} and at most {}", call.scale,
-                                   call.bias.values == nullptr ? "" : ", 1e-18 beside a relative bias,", kMostTiledScale)
-                     : fmt::format("softcap = {}, which is above {}", call.softcap, kMostTiledCap));
+      fail_alone(in_pages    ? "the keys are in pages"
+                 : !ordinary ? fmt::format("scale = {}, which is not above 0{} and at most {}", call.scale,
+                                           call.bias.values == nullptr ? "" : ", 1e-18 beside a relative bias,",
+                                           kMostTiledScale)
+                             : fmt::format("softcap = {}, which is above {}", call.softcap, kMostTiledCap));
     return launch_rows(*mask.blocks, call);
   }
   const bool arranged = mask.kernel != nullptr;
