@@ -4,7 +4,9 @@
 // is absent.
 #include <array>
 
+#include "src/backend/contract.h"
 #include "src/model/config.h"
+#include "src/model/relative_positions.h"
 #include "stof/error.h"
 #include "tests/fuzz/fuzzed_file.h"
 
@@ -25,6 +27,18 @@ void check_layers(const ModelConfig& config) {
   }
 }
 
+void check_relative(const ModelConfig& config) {
+  const RelativePositions& relative = config.relative;
+  fuzz::require((config.family == Family::mpnet || config.family == Family::t5) == (relative.buckets > 0));
+  if (relative.buckets == 0) return;
+  fuzz::require(relative.max_distance > relative.buckets / 4);
+  for (const std::int64_t distance :
+       {-relative.max_distance, std::int64_t{-1}, std::int64_t{0}, std::int64_t{1}, relative.max_distance}) {
+    const std::int64_t bucket = bucket_of(distance, relative);
+    fuzz::require(bucket >= 0 && bucket < relative.buckets);
+  }
+}
+
 void read(const std::filesystem::path& folder) {
   const ModelConfig config = read_config(folder);
   for (const std::int64_t size : {config.vocab_size, config.hidden_size, config.heads, config.intermediate_size,
@@ -32,17 +46,20 @@ void read(const std::filesystem::path& folder) {
     fuzz::require(size >= 1 && size <= INT32_MAX);
   fuzz::require(config.type_vocab_size >= 0 && config.type_vocab_size <= INT32_MAX);
   fuzz::require(config.first_position >= 0);
-  const bool has_head_dim = config.family == Family::llama || config.family == Family::gemma;
+  const bool has_kv_heads = config.family == Family::llama || config.family == Family::gemma;
+  const bool has_head_dim = has_kv_heads || config.family == Family::t5;
   fuzz::require(has_head_dim || config.hidden_size % config.heads == 0);
+  if (has_head_dim) fuzz::require(config.head_dim >= 1 && config.head_dim <= kMaxHeadDim);
+  check_relative(config);
   if (config.family == Family::modernbert) {
     check_layers(config);
     fuzz::require(config.hidden_size / config.heads % 2 == 0);
   }
   fuzz::require(config.family != Family::longformer || std::ssize(config.reaches) == config.layers);
-  if (has_head_dim) {
+  if (has_kv_heads) {
     check_layers(config);
     fuzz::require(config.kv_heads >= 1 && config.heads % config.kv_heads == 0);
-    fuzz::require(config.head_dim >= 2 && config.head_dim <= 256 && config.head_dim % 2 == 0);
+    fuzz::require(config.head_dim % 2 == 0);
   }
   for (const std::int32_t end : config.ends) fuzz::require(end >= 0);
   const PoolingConfig pooling = read_pooling(folder, config);
