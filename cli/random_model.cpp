@@ -11,11 +11,13 @@
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/model/relative_positions.h"
 
 namespace stof::cli {
 namespace {
 
-enum class Fill { random, zero, one };
+// bias: random, too, and of described models as well, since attention's values by distance are made of it.
+enum class Fill { random, zero, one, bias };
 
 struct Weight {
   std::string name;
@@ -54,6 +56,48 @@ std::vector<Weight> list_weights(const ModelConfig& config) {
     add_linear(weights, prefix + "output.dense", hidden, config.intermediate_size);
     add_norm(weights, prefix + "output.LayerNorm", hidden);
   }
+  return weights;
+}
+
+// Names as in checkpoints of Hugging Face's MPNetModel.
+std::vector<Weight> list_mpnet_weights(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size;
+  std::vector<Weight> weights = {
+      {"embeddings.word_embeddings.weight", {config.vocab_size, hidden}, Fill::random},
+      {"embeddings.position_embeddings.weight", {config.position_rows(), hidden}, Fill::random},
+      {"encoder.relative_attention_bias.weight", {config.relative.buckets, config.heads}, Fill::bias}};
+  add_norm(weights, "embeddings.LayerNorm", hidden);
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("encoder.layer.{}.", layer);
+    for (const std::string part : {"q", "k", "v", "o"})
+      add_linear(weights, prefix + "attention.attn." + part, hidden, hidden);
+    add_norm(weights, prefix + "attention.LayerNorm", hidden);
+    add_linear(weights, prefix + "intermediate.dense", config.intermediate_size, hidden);
+    add_linear(weights, prefix + "output.dense", hidden, config.intermediate_size);
+    add_norm(weights, prefix + "output.LayerNorm", hidden);
+  }
+  return weights;
+}
+
+// Names as in checkpoints of Hugging Face's T5EncoderModel without gates, whose layers share one table of biases.
+std::vector<Weight> list_t5_weights(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size, inner = config.heads * config.head_dim;
+  const std::int64_t intermediate = config.intermediate_size;
+  std::vector<Weight> weights = {{"shared.weight", {config.vocab_size, hidden}, Fill::random},
+                                 {"encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight",
+                                  {config.relative.buckets, config.heads},
+                                  Fill::bias}};
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("encoder.block.{}.layer.", layer);
+    weights.push_back({prefix + "0.layer_norm.weight", {hidden}, Fill::one});
+    for (const char* part : {"q", "k", "v"})
+      weights.push_back({prefix + fmt::format("0.SelfAttention.{}.weight", part), {inner, hidden}, Fill::random});
+    weights.push_back({prefix + "0.SelfAttention.o.weight", {hidden, inner}, Fill::random});
+    weights.push_back({prefix + "1.layer_norm.weight", {hidden}, Fill::one});
+    weights.push_back({prefix + "1.DenseReluDense.wi.weight", {intermediate, hidden}, Fill::random});
+    weights.push_back({prefix + "1.DenseReluDense.wo.weight", {hidden, intermediate}, Fill::random});
+  }
+  weights.push_back({"encoder.final_layer_norm.weight", {hidden}, Fill::one});
   return weights;
 }
 
@@ -184,10 +228,44 @@ ModelConfig longformer_base() {
   return config;
 }
 
+// As all-mpnet-base-v2.
+ModelConfig mpnet_base() {
+  return {.family = Family::mpnet,
+          .architecture = "MPNetModel",
+          .vocab_size = 1000,
+          .hidden_size = 768,
+          .layers = 12,
+          .heads = 12,
+          .intermediate_size = 3072,
+          .relative = {.buckets = 32, .max_distance = 128},
+          .activation = "gelu",
+          .norm_epsilon = 1e-5,
+          .first_position = 2};
+}
+
+// As the encoder of t5-base, and so of sentence-t5-base and gtr-t5-base.
+ModelConfig t5_base() {
+  ModelConfig config{.family = Family::t5,
+                     .architecture = "T5EncoderModel",
+                     .vocab_size = 1000,
+                     .hidden_size = 768,
+                     .layers = 12,
+                     .heads = 12,
+                     .intermediate_size = 3072,
+                     .relative = {.buckets = 32, .max_distance = 128},
+                     .activation = "relu",
+                     .norm_epsilon = 1e-6};
+  config.head_dim = 64;
+  config.unscaled_scores = true;
+  return config;
+}
+
 // Vocabularies of 1000: looking up costs nothing that grows with them.
 ModelConfig config_named(const std::string& name) {
   if (name == "modernbert-base" || name == "modernbert-large") return modernbert_named(name);
   if (name == "longformer-base") return longformer_base();
+  if (name == "mpnet-base") return mpnet_base();
+  if (name == "t5-base") return t5_base();
   if (name == "llama-3.2-1b" || name == "qwen3-0.6b") return llama_named(name);
   ModelConfig config{.family = Family::bert, .architecture = "BertModel", .vocab_size = 1000, .activation = "gelu"};
   config.hidden_size = name == "bert-large" ? 1024 : 768;
@@ -205,7 +283,7 @@ ModelConfig config_named(const std::string& name) {
     fail(
         ErrorKind::invalid_argument,
         "random model '{}'; accepted: bert-base, bert-large, gpt2, modernbert-base, modernbert-large, longformer-base, "
-        "llama-3.2-1b, qwen3-0.6b",
+        "mpnet-base, t5-base, llama-3.2-1b, qwen3-0.6b",
         name);
   }
   return config;
@@ -222,7 +300,8 @@ void fill(const Weight& weight, float* values, std::uint64_t seed) {
   switch (weight.fill) {
     case Fill::zero: std::fill_n(values, count, 0.0f); return;
     case Fill::one: std::fill_n(values, count, 1.0f); return;
-    case Fill::random: break;
+    case Fill::random:
+    case Fill::bias: break;
   }
 #pragma omp parallel for
   for (std::int64_t i = 0; i < count; ++i) values[i] = random_weight(seed, i);
@@ -237,6 +316,8 @@ std::vector<Weight> weights_of(const ModelConfig& config) {
     case Family::gpt2: return list_gpt2_weights(config);
     case Family::modernbert: return list_modernbert_weights(config);
     case Family::llama: return list_llama_weights(config);
+    case Family::mpnet: return list_mpnet_weights(config);
+    case Family::t5: return list_t5_weights(config);
     default: return list_weights(config);
   }
 }
@@ -252,11 +333,13 @@ Model model_of(const std::string& name, std::int64_t max_positions, std::optiona
   const auto memory = std::make_shared<Tensor>(DType::f32, Shape{total});
   float* next = memory->as<float>();
   for (const Weight& weight : weights) {
-    if (seed) fill(weight, next, splitmix64(*seed ^ hash64(weight.name.data(), weight.name.size())));
+    if (seed || weight.fill == Fill::bias)
+      fill(weight, next, splitmix64(seed.value_or(0) ^ hash64(weight.name.data(), weight.name.size())));
     model.weights.emplace(weight.name, view_of(next, DType::f32, weight.shape));
     next += element_count(weight.shape);
   }
   model.mapping = memory;
+  add_biases_by_distance(model);
   return model;
 }
 
