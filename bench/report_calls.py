@@ -11,18 +11,18 @@ def failures_of(peers):
 
 
 def vectors_table(data):
-    """bench/peers/longformer.py and embedding_gemma.py. Who failed stands below."""
-    with_global = any("global_tokens" in row for row in data["rows"])
+    """bench/peers/longformer.py, embedding_gemma.py and biased_encoders.py. Who failed stands below."""
+    of_models, with_global = (key in data["rows"][0] for key in ("model", "global_tokens"))
     times = [{name: peer["median_us"] for name, peer in row["peers"].items() if "median_us" in peer} for row in data["rows"]]
     names = [OURS, *dict.fromkeys(name for found in times for name in found if name != OURS)]
     others = [name for name in names if name != OURS]
     faster = f"{others[0]} / STOF" if len(others) == 1 else "best of them / STOF"
-    head = ["texts", "tokens", *(["global"] if with_global else []), *(f"{name}, ms" for name in names), faster, "worst row of STOF"]
+    head = [*(["model", "dtype"] if of_models else []), "texts", "tokens", *(["global"] if with_global else []), *(f"{name}, ms" for name in names), faster, "worst row of STOF"]
     table, failed = [], {}
     for row, found in zip(data["rows"], times):
         failed |= failures_of(row["peers"])
         best = min((us for name, us in found.items() if name != OURS), default=None)
-        table.append([f"{row['texts']}", f"{row['longest']:,}", *([f"{row['global_tokens']}"] if with_global else []),
+        table.append([*([row["model"], row["dtype"]] if of_models else []), f"{row['texts']}", f"{row['longest']:,}", *([f"{row['global_tokens']}"] if with_global else []),
                       *(milliseconds(found[name]) if name in found else "" for name in names),
                       f"{best / found[OURS]:.1f}" if best and OURS in found else "", f"{row['peers'][OURS]['worst_row']:.1e}" if OURS in found else ""])  # fmt: skip
     calls = max((peer.get("calls", 0) for row in data["rows"] for peer in row["peers"].values()), default=0)

@@ -205,7 +205,7 @@ def table_of(data):
     if "steps" in data:
         return report_steps.steps_table(data)
     for command, function in (("longformer", report_calls.vectors_table), ("embedding_gemma", report_calls.vectors_table),
-                              ("continuous", report_calls.continuous_table)):
+                              ("biased_encoders", report_calls.vectors_table), ("continuous", report_calls.continuous_table)):
         if data.get("command", "").startswith(f"peers {command} "):
             return function(data)
     if "generated" in data:

@@ -14,7 +14,6 @@ import tempfile
 from pathlib import Path
 
 import models
-import stof
 import torch
 import transformers
 import vectors
@@ -52,35 +51,23 @@ def checkpoint(folder: Path, small: bool) -> Path:
     return folder
 
 
-class Transformers:
-    def __init__(self, folder, ids, options, dtype, compiled=False):
-        self.ids, self.device = torch.tensor(ids), options.device
-        self.model = transformers.AutoModel.from_pretrained(folder, dtype=dtype).eval().to(options.device)
+class Transformers(vectors.Transformers):
+    def __init__(self, folder, ids, options, dtype, mode=None):
+        super().__init__(transformers.AutoModel.from_pretrained(folder, dtype=dtype), ids, options, mode)
         self.dense = [load_file(folder / path / "model.safetensors")["linear.weight"].to(options.device, dtype) for path in ("2_Dense", "3_Dense")]
-        self.call = torch.compile(self.model) if compiled else self.model
 
     def vectors(self):
-        ids = self.ids.to(self.device)
-        pooled = self.call(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state.mean(1)
+        pooled = self.hidden().mean(1)
         for weight in self.dense:
             pooled = pooled @ weight.T
         return torch.nn.functional.normalize(pooled, dim=1).float().cpu()
 
 
-class Stof:
-    def __init__(self, folder, ids, options):
-        self.ids, self.session = ids, stof.Session(folder, options.device, "bf16")
-
-    def vectors(self):
-        return self.session.embed(self.ids, batch=len(self.ids))
-
-
 def contenders(folder, ids, options):
-    """What makes each, so that one that cannot be made leaves the others."""
-    every = {"stof": lambda: Stof(folder, ids, options),
-             "transformers": lambda: Transformers(folder, ids, options, torch.bfloat16),
-             "transformers, compiled": lambda: Transformers(folder, ids, options, torch.bfloat16, compiled=True)}  # fmt: skip
-    return {name: make for name, make in every.items() if name not in options.without}
+    of_transformers = (folder, ids, options, torch.bfloat16)
+    return vectors.asked({"stof": lambda: vectors.Stof(folder, ids, options, "bf16", pooling=None),
+                          "transformers": lambda: Transformers(*of_transformers),
+                          "transformers, compiled": lambda: Transformers(*of_transformers, mode="default")}, options)  # fmt: skip
 
 
 @torch.inference_mode()

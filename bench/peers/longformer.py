@@ -13,7 +13,6 @@ import tempfile
 from pathlib import Path
 
 import models
-import stof
 import torch
 import transformers
 import vectors
@@ -36,42 +35,21 @@ def checkpoint(folder: Path, longest: int, small: bool) -> Path:
     return folder
 
 
-class Transformers:
-    """LongformerModel, called as its users call it."""
+class Transformers(vectors.Transformers):
+    def __init__(self, folder, ids, options, dtype, global_tokens, mode=None):
+        super().__init__(transformers.LongformerModel.from_pretrained(folder, dtype=dtype, add_pooling_layer=False), ids, options, mode)
+        self.global_tokens = global_tokens
 
-    def __init__(self, folder, ids, options, dtype, compiled=False):
-        self.ids, self.device = torch.tensor(ids), options.device
-        self.model = transformers.LongformerModel.from_pretrained(folder, dtype=dtype, add_pooling_layer=False).eval().to(options.device)
-        self.call = torch.compile(self.model) if compiled else self.model
-
-    def hidden(self, global_tokens):
-        ids = self.ids.to(self.device)
-        ones = torch.ones_like(ids)
-        is_global = (torch.arange(ids.shape[1], device=self.device) < global_tokens).long().expand_as(ids) if global_tokens else None
-        return self.call(ids, attention_mask=ones, global_attention_mask=is_global).last_hidden_state
-
-    def vectors(self, global_tokens):
-        return self.hidden(global_tokens).mean(1).float().cpu()
-
-
-class Stof:
-    def __init__(self, folder, ids, options, dtype, global_tokens):
-        self.ids = ids
-        self.session = stof.Session(folder, options.device, {torch.float16: "f16", torch.bfloat16: "bf16"}[dtype], global_tokens=global_tokens)
-
-    def hidden(self, _):
-        return torch.stack([torch.as_tensor(one) for one in self.session.run(self.ids)])
-
-    def vectors(self, _):
-        return self.session.embed(self.ids, pooling="mean", batch=len(self.ids))
+    def keywords(self, ids):
+        is_global = torch.arange(ids.shape[1], device=self.device) < self.global_tokens
+        return {"global_attention_mask": is_global.long().expand_as(ids) if self.global_tokens else None}
 
 
 def contenders(folder, ids, options, dtype, global_tokens):
-    """What makes each, so that one that cannot be made leaves the others."""
-    every = {"stof": lambda: Stof(folder, ids, options, dtype, global_tokens),
-             "transformers": lambda: Transformers(folder, ids, options, dtype),
-             "transformers, compiled": lambda: Transformers(folder, ids, options, dtype, compiled=True)}  # fmt: skip
-    return {name: make for name, make in every.items() if name not in options.without}
+    of_transformers = (folder, ids, options, vectors.DTYPES[dtype], global_tokens)
+    return vectors.asked({"stof": lambda: vectors.Stof(folder, ids, options, dtype, global_tokens=global_tokens),
+                          "transformers": lambda: Transformers(*of_transformers),
+                          "transformers, compiled": lambda: Transformers(*of_transformers, mode="default")}, options)  # fmt: skip
 
 
 @torch.inference_mode()
@@ -79,15 +57,13 @@ def row_of(folder, size, global_tokens, options):
     batch, length = size
     torch.manual_seed(2)
     ids = torch.randint(3, 1000, (batch, length)).tolist()
-    dtype = torch.float16 if options.device == "cuda" else torch.bfloat16
-    want = Transformers(folder, ids, options, torch.float32).hidden(global_tokens).cpu()
-    def call(one):
-        return one.vectors(global_tokens)
-
+    dtype = "f16" if options.device == "cuda" else "bf16"
+    want = Transformers(folder, ids, options, torch.float32, global_tokens).hidden().cpu()
     peers, ready = vectors.compared(contenders(folder, ids, options, dtype, global_tokens),
-                                    lambda one: models.check(one.hidden(global_tokens).cpu(), want, options.device), call)  # fmt: skip
-    vectors.time_in_turns(peers, ready, options.rounds, call)
-    return {"texts": batch, "longest": length, "global_tokens": global_tokens, "dtype": str(dtype).removeprefix("torch."), "peers": peers}
+                                    lambda one: models.check(one.hidden().cpu(), want, options.device), lambda one: one.vectors())  # fmt: skip
+    vectors.time_in_turns(peers, ready, options.rounds, lambda one: one.vectors())
+    named = str(vectors.DTYPES[dtype]).removeprefix("torch.")
+    return {"texts": batch, "longest": length, "global_tokens": global_tokens, "dtype": named, "peers": peers}
 
 
 def main():

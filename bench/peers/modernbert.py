@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-import threading
-import time
 
 import models
 import torch
 import torch.nn.functional as F
+from side_by_side import Contender, in_turn, wait_for_turn
 from torch import nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
@@ -29,7 +25,6 @@ REACH = 64  # keys to either side: local_attention 128
 ATTENTIONS = ["sdpa with mask", "flex, block 64", "flex, block 128"]
 # Graphs of its own spare the host's work, which is the same for both blocks: of them the one that has won elsewhere.
 MODES = {"default": ATTENTIONS, "reduce-overhead": ATTENTIONS[:2]}
-READY = "ready"
 
 
 def attend(module, query, key, value, attention_mask, scaling, **_):
@@ -102,8 +97,7 @@ def run_one(options):
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         checked = models.Checked(case, case.masks(attention), mode, case.want.nbytes)
-        print(READY, flush=True)
-        if not sys.stdin.readline():  # who would have said go is gone
+        if not wait_for_turn():
             return
         found = {"dtype": str(case.dtype).removeprefix("torch."), **checked.times()}
     except Exception as error:  # noqa: BLE001 what a peer cannot do is a result, too
@@ -111,42 +105,10 @@ def run_one(options):
     print(json.dumps(found), flush=True)
 
 
-class Contender:
-    """A process that compiles one combination, and its turn."""
-
-    def __init__(self, options, key):
-        self.key, self.first = key, None
-        size = f"{key['texts']},{key['longest']}"
-        more = ["--layers", str(options.layers)] if options.layers else []
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, options.out, "--device", options.device, *more, "--one", size, key["attention"], key["mode"]],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", "OMP_NUM_THREADS": "1"})  # fmt: skip
-        self.reader = threading.Thread(target=self.read_first, daemon=True)
-        self.reader.start()
-
-    def said(self):
-        """Its next line; what libraries print is none. None at its end."""
-        for line in self.process.stdout:
-            if line.strip() == READY or line.startswith("{"):
-                return line.strip()
-        return None
-
-    def read_first(self):
-        self.first = self.said()
-
-    def ready_by(self, deadline):
-        self.reader.join(max(0.0, deadline - time.monotonic()))
-        return not self.reader.is_alive()
-
-    def times(self):
-        """What it found, or why it failed."""
-        last = self.first
-        if last == READY:
-            print("go", file=self.process.stdin, flush=True)
-            last = self.said()
-        self.process.wait()
-        return json.loads(last) if last else {"failed": f"ended with status {self.process.returncode}"}
+def command_of(options, key):
+    more = ["--layers", options.layers] if options.layers else []
+    size = f"{key['texts']},{key['longest']}"
+    return [__file__, options.out, "--device", options.device, *more, "--one", size, key["attention"], key["mode"]]
 
 
 def compare(options, report):
@@ -154,15 +116,9 @@ def compare(options, report):
              "attention": attention, "mode": mode}
             for mode in options.modes for attention in MODES[mode] if attention in options.attention
             for size in options.sizes]  # fmt: skip
-    contenders = [Contender(options, key) for key in keys if not report.has(key)]
-    deadline = time.monotonic() + options.compile_seconds
-    late = [one for one in contenders if not one.ready_by(deadline)]
-    for one in late:
-        one.process.kill()
-        print(f"{one.key}: not compiled after {options.compile_seconds:.0f} s", flush=True)
-    for one in contenders:
-        if one not in late:
-            report.add({**one.key, **one.times()})
+    contenders = [Contender(key, command_of(options, key)) for key in keys if not report.has(key)]
+    for key, found in in_turn(contenders, options.compile_seconds):
+        report.add({**key, **found})
 
 
 def main():
