@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench/peers"))
 try:
     import torch
-    import transformers
+    import transformers  # noqa: F401
 except ImportError:
     torch = None
 STANDING_IN = {name: mock.MagicMock() for name in ("numpy", "timing", "torch", "torch.nn.functional", "torch.nn.attention", "turns",
@@ -93,19 +93,24 @@ class SideBySide(unittest.TestCase):
 
 @unittest.skipUnless(torch, "needs torch and transformers")
 class Checkpoints(unittest.TestCase):
-    def test_are_read_back_and_have_biases_of_size_one(self):
-        for name in biased_encoders.MODELS:
-            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                family = biased_encoders.MODELS[name][0]
-                biased_encoders.checkpoint(Path(folder), name, small=True)
-                model = biased_encoders.loaded(folder, family, torch.float32)
-                biases = [values for parameter, values in model.named_parameters() if "relative_attention_bias" in parameter]
-                self.assertEqual(len(biases), 1)
-                self.assertAlmostEqual(biases[0].std().item(), 1, delta=0.4)
+    def test_a_wrong_bias_is_no_output_that_may_be_timed(self):
+        """In bf16, whose bound is the wider one; of fewer layers than are timed, but as wide."""
+        parts = biased_encoders
+        fewer = {"mpnet": {"num_hidden_layers": 4, "vocab_size": 1000}, "t5": {"num_layers": 4, "vocab_size": 1000}}
+        for name, (family, *_) in parts.MODELS.items():
+            with tempfile.TemporaryDirectory() as folder, torch.inference_mode(), mock.patch.object(parts, "SMALL", fewer):
+                parts.checkpoint(Path(folder), name, small=True)
                 self.assertTrue((Path(folder) / "tokenizer.json").exists())
-                ids = [[5, 6, 7]]
-                hidden = biased_encoders.vectors.Transformers(model, ids, types.SimpleNamespace(device="cpu")).hidden()
-                self.assertEqual(tuple(hidden.shape), (1, 3, 64))
+                model = parts.loaded(folder, family, torch.float32)
+                encoder = parts.vectors.Transformers(model, torch.arange(5, 205)[None].tolist(), types.SimpleNamespace(device="cpu"))
+                want = encoder.hidden()
+                self.assertEqual(parts.models.check(encoder.hidden(), want, "cpu", 10 * parts.models.BOUND)["error"], 0)
+                [table] = [values for parameter, values in model.named_parameters() if "relative_attention_bias" in parameter]
+                right = table.clone()
+                for what, wrong in (("none", torch.zeros_like(right)), ("sides swapped", right.roll(16, 0)), ("next bucket", right.roll(1, 0))):
+                    with self.subTest(name, wrong=what), self.assertRaises(parts.models.timing.WrongOutput):
+                        table.copy_(wrong)
+                        parts.models.check(encoder.hidden(), want, "cpu", 10 * parts.models.BOUND)
 
 
 if __name__ == "__main__":
