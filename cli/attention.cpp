@@ -148,8 +148,11 @@ void write_found(const AttentionCommand& command, const AttentionShape& shape, c
 void attention(const AttentionCommand& command) {
   const TensorLayout layout = parse_layout(command.layout);
   std::vector<InputFile> files = files_of_mask("--mask", command.mask);
-  files.insert(files.end(),
-               {{"--q", command.q}, {"--k", command.k}, {"--v", command.v}, {"--lengths", command.lengths}, {"--relative-bias", command.bias}});
+  files.insert(files.end(), {{"--q", command.q},
+                             {"--k", command.k},
+                             {"--v", command.v},
+                             {"--lengths", command.lengths},
+                             {"--relative-bias", command.bias}});
   check_outputs({{"--out", command.out}, {"--lse", command.lse}, {"--json", command.json, true}}, files);
   check_memory(command);
   const Mask mask = parse(command.mask);

@@ -8,6 +8,7 @@
 
 #include "src/attention/call.h"
 #include "src/attention/reference.h"
+#include "src/attention/score_bias.h"
 #include "src/base/error.h"
 #include "src/base/hash.h"
 #include "src/base/memory.h"
@@ -113,9 +114,16 @@ AttentionProblemInputs::AttentionProblemInputs(const AttentionShape& the_shape)
       v(random_tensor({shape.batch, shape.kv_heads, shape.keys, shape.head_dim}, shape.dtype, 3)),
       out(shape.dtype, q.shape()) {}
 
+void AttentionProblemInputs::add_bias(std::int64_t reach) {
+  const Tensor values = random_tensor({shape.heads, 2 * reach + 1}, DType::f32, 4);
+  bias.emplace(std::span(values.as<float>(), static_cast<std::size_t>(values.size())), shape.heads, reach,
+               open_device("cpu"));
+}
+
 AttentionArguments AttentionProblemInputs::arguments() const {
   AttentionArguments arguments{.q = q.view(), .k = k.view(), .v = v.view(), .out = out.view()};
   if (softcap > 0) arguments.softcap = softcap;
+  if (bias) arguments.relative_bias = &*bias;
   return arguments;
 }
 
@@ -123,7 +131,8 @@ void AttentionProblemInputs::poison() const { std::memset(out.data(), 0xFF, out.
 
 AttentionError check_attention(const BoundMask& mask, const AttentionProblemInputs& problem) {
   if (!all_finite(problem.out)) fail(ErrorKind::internal, "bug in STOF: an output of attention is not finite");
-  const CheckedCall checked = check_call(problem.arguments(), problem.shape, mask.extent().batch > 1);
+  CheckedCall checked = check_call(problem.arguments(), problem.shape, mask.extent().batch > 1);
+  checked.call.bias = score_bias(problem.arguments(), problem.shape, open_device("cpu"));
   const std::vector<std::int64_t> rows = rows_to_check(problem.shape);
   std::vector<RowError> errors(rows.size());
 #pragma omp parallel for schedule(dynamic)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An attention problem with random inputs, and the check that its output passes before its time is told.
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/mask/bind.h"
@@ -10,10 +12,12 @@ namespace stof::cli {
 
 struct AttentionProblemInputs {
   AttentionShape shape;
-  Tensor q, k, v, out;  // [batch, heads, rows, head_dim]
-  float softcap = 0;    // 0: none
+  Tensor q, k, v, out;                    // [batch, heads, rows, head_dim]
+  float softcap = 0;                      // 0: none
+  std::optional<RelativeBias> bias = {};  // of the host
 
   explicit AttentionProblemInputs(const AttentionShape& shape);  // standard normal values, the same every time
+  void add_bias(std::int64_t reach);                             // standard normal values, too
   AttentionArguments arguments() const;
   void poison() const;  // out becomes NaN
 };

@@ -5,6 +5,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ctime>
@@ -138,12 +139,33 @@ void check_together(const CalibrateOptions& options) {
   if (options.times.empty()) return;
   for (const auto& [is_there, name] :
        {std::pair(options.quick, "--quick"), std::pair(options.resume, "--resume"),
-        std::pair(options.grouped, "--grouped"), std::pair(options.softcap.has_value(), "--softcap")})
+        std::pair(options.grouped, "--grouped"), std::pair(options.softcap.has_value(), "--softcap"),
+        std::pair(options.biased.has_value(), "--biased")})
     if (is_there)
       fail(ErrorKind::invalid_argument,
            "{} says what to measure, and --times what was; accepted with --times: --only, --regret, --out, --source, "
            "--json",
            name);
+}
+
+// Of those that no costs are fitted to.
+void check_other_problems(const CalibrateOptions& options, const Device& device) {
+  std::vector<std::string_view> asked;
+  if (options.softcap) asked.push_back("--softcap");
+  if (options.biased) asked.push_back("--biased");
+  if (options.grouped) asked.push_back("--grouped");
+  if (asked.empty()) return;
+  if (!options.regret || device.backend->memory == nullptr)
+    fail(ErrorKind::invalid_argument,
+         "{} is for problems of a GPU that nothing is fitted to; accepted with it: --device cuda --regret",
+         asked.back());
+  if (asked.size() > 1)
+    fail(ErrorKind::invalid_argument, "{} are of other problems each; accepted: one of them",
+         fmt::join(asked, " and "));
+  if (options.softcap && !(*options.softcap > 0))
+    fail(ErrorKind::invalid_argument, "--softcap is {}; accepted: above 0", *options.softcap);
+  if (options.biased && *options.biased < 0)
+    fail(ErrorKind::invalid_argument, "--biased is {}; accepted: 0 and more", *options.biased);
 }
 
 // Where costs are kept when nothing else is said: known before a minute of measuring, as --out is.
@@ -163,14 +185,7 @@ void calibrate(const CalibrateOptions& options) {
       {{"--json", options.json, true}, {"--out", options.out}, {"--source", options.source}},
       {{"--times", options.times, options.only.empty() ? "--json" : ""}});  // --only would leave the other rows out
   Device device = open_device(options.device == "auto" ? "cpu" : options.device);
-  if ((options.softcap || options.grouped) && (!options.regret || device.backend->memory == nullptr))
-    fail(ErrorKind::invalid_argument,
-         "{} is for problems of a GPU that nothing is fitted to; accepted with it: --device cuda --regret",
-         options.grouped ? "--grouped" : "--softcap");
-  if (options.softcap && options.grouped)
-    fail(ErrorKind::invalid_argument, "--softcap and --grouped are of other problems each; accepted: one of them");
-  if (options.softcap && !(*options.softcap > 0))
-    fail(ErrorKind::invalid_argument, "--softcap is {}; accepted: above 0", *options.softcap);
+  check_other_problems(options, device);
   check_together(options);
   if (device.backend->memory != nullptr) {
     if (options.only_measures() && (options.json.empty() || !options.times.empty()))
@@ -220,6 +235,8 @@ void add_calibrate(CLI::App& app) {
   command->add_flag("--regret", options->regret, "measure what the choice loses, on other problems; nothing is kept");
   add_number(command, "--softcap", options->softcap,
              "of a GPU, with --regret: other problems, with scores that are capped at X");
+  add_number(command, "--biased", options->biased,
+             "of a GPU, with --regret: other problems, with a relative bias that reaches X keys");
   command->add_flag("--grouped", options->grouped,
                     "of a GPU, with --regret: other problems, of few queries whose heads share keys");
   command->add_flag("--quick", options->quick, "a few small problems only, to see that it works; kept with --out only");

@@ -14,8 +14,9 @@ struct CalibrateOptions {
   std::string device = "auto", json, out, times, source;
   std::vector<std::string> only;  // what problems have in their names, one of them; empty: all problems
   bool regret = false, quick = false, resume = false;
-  std::optional<float> softcap;  // problems whose scores are capped, in place of the others
-  bool grouped = false;          // problems whose query heads share keys, in place of the others
+  std::optional<float> softcap;        // problems whose scores are capped, in place of the others
+  std::optional<std::int64_t> biased;  // problems with a relative bias of this reach, in place of the others
+  bool grouped = false;                // problems whose query heads share keys, in place of the others
 
   // Costs of a part of the problems are not for every later choice: the measurements are, unless the costs' file is
   // named.

@@ -36,6 +36,7 @@ bool wanted(const CalibrateOptions& options, const std::string& id) {
 
 std::vector<GpuCase> grid_of(const CalibrateOptions& options) {
   std::vector<GpuCase> grid = options.softcap   ? gpu_capped_grid(*options.softcap)
+                              : options.biased  ? gpu_biased_grid(*options.biased)
                               : options.grouped ? gpu_grouped_grid()
                               : options.regret  ? gpu_held_out_grid()
                                                 : gpu_calibration_grid();

@@ -28,7 +28,8 @@ using Samples = std::map<std::string, std::vector<Sample>>;  // by name of costs
 
 GpuCase case_of(const Json& row) {
   const auto s = row.at("shape").get<std::array<std::int64_t, 6>>();
-  const float softcap = row.value("softcap", 0.f);  // files of before there were capped problems say nothing
+  const float softcap = row.value("softcap", 0.f);  // files of before there were such problems say nothing
+  const auto bias_reach = row.value("bias_reach", std::int64_t{-1});
   return {row.at("mask"),
           {.batch = s[0],
            .heads = s[1],
@@ -37,8 +38,10 @@ GpuCase case_of(const Json& row) {
            .keys = s[4],
            .head_dim = s[5],
            .dtype = row.at("dtype") == "bf16" ? DType::bf16 : DType::f16,
-           .capped = softcap > 0},
-          softcap};
+           .capped = softcap > 0,
+           .biased = bias_reach >= 0},
+          softcap,
+          bias_reach};
 }
 
 // Of the plans, or of those beside one of them.

@@ -145,9 +145,10 @@ void full_short_rows(std::vector<GpuCase>& cases) {
 }  // namespace
 
 std::string GpuCase::id() const {
-  return fmt::format("({},{},{},{},{},{}) {} {}{}", shape.batch, shape.heads, shape.kv_heads, shape.queries, shape.keys,
-                     shape.head_dim, name_of(shape.dtype), mask,
-                     softcap > 0 ? fmt::format(" softcap {}", softcap) : "");
+  return fmt::format("({},{},{},{},{},{}) {} {}{}{}", shape.batch, shape.heads, shape.kv_heads, shape.queries,
+                     shape.keys, shape.head_dim, name_of(shape.dtype), mask,
+                     softcap > 0 ? fmt::format(" softcap {}", softcap) : "",
+                     bias_reach >= 0 ? fmt::format(" bias {}", bias_reach) : "");
 }
 
 std::vector<GpuCase> gpu_calibration_grid() {
@@ -217,6 +218,16 @@ std::vector<GpuCase> gpu_capped_grid(float softcap) {
   for (const DType dtype : {DType::f16, DType::bf16})
     cross(cases, {{4, 16, 4096, 64}, {4, 16, 4096, 128}, {4, 16, 4096, 256}}, {"causal", "window(512)"}, dtype);
   for (GpuCase& one : cases) one.softcap = softcap, one.shape.capped = true;
+  return cases;
+}
+
+std::vector<GpuCase> gpu_biased_grid(std::int64_t reach) {
+  std::vector<GpuCase> cases;
+  cross(cases, {{1, 12, 128, 64}, {8, 12, 512, 64}, {32, 12, 128, 64}, {1, 12, 4096, 64}, {4, 16, 2048, 128}},
+        {"all", "causal", "window(256)"}, DType::f16);
+  cross(cases, {{16, 12, 1024, 64}, {1, 32, 2048, 128}, {2, 8, 2048, 256}}, {"all", "causal & window(512)"},
+        DType::bf16);
+  for (GpuCase& one : cases) one.bias_reach = reach, one.shape.biased = true;
   return cases;
 }
 

@@ -14,6 +14,7 @@
 #include "src/attention/host_tensors.h"
 #include "src/attention/planned.h"
 #include "src/attention/residue_items.h"
+#include "src/attention/score_bias.h"
 #include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/driver/device_memory.h"
 #include "src/backend/cuda/driver/stream.h"
@@ -57,13 +58,11 @@ class Bench {
                                                       .keys = one.shape.keys,
                                                       .batch = one.shape.batch,
                                                       .heads = one.shape.heads})),
-        inputs_(one.shape),
+        inputs_(inputs_of(one)),
         first_(one.shape.dtype, inputs_.out.shape()),
         there_(inputs_.arguments(), device),
         out_(gpu_, inputs_.out.bytes()),
-        stream_(gpu_) {
-    inputs_.softcap = one.softcap;
-  }
+        stream_(gpu_) {}
 
   const BoundMask& bound() const { return bound_; }
   const AttentionError& error() const { return error_; }
@@ -85,12 +84,19 @@ class Bench {
   }
 
  private:
+  static AttentionProblemInputs inputs_of(const GpuCase& one) {
+    AttentionProblemInputs inputs(one.shape);
+    inputs.softcap = one.softcap;
+    if (one.bias_reach >= 0) inputs.add_bias(one.bias_reach);
+    return inputs;
+  }
+
   void run(const Choice& forced, const Planned& planned) const {
     AttentionArguments arguments = there_.arguments();
-    if (inputs_.softcap > 0) arguments.softcap = inputs_.softcap;
     arguments.out = view_of(out_.as<void>(), inputs_.out.dtype(), inputs_.out.shape());
     const CheckedCall checked = check_call(arguments, inputs_.shape, depends_on_batch(mask_));
     AttentionCall call = checked.call;
+    call.bias = score_bias(arguments, inputs_.shape, device_);
     std::pmr::vector<AttentionItem> items = checked.items;
     if (bound_.extent().batch == 1)
       for (AttentionItem& item : items) item.index = 0;
@@ -186,6 +192,7 @@ Json time_plans(const GpuCase& one, const Device& device) {
           {"shape", {s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.head_dim}},
           {"dtype", name_of(s.dtype)},
           {"softcap", one.softcap},
+          {"bias_reach", one.bias_reach},
           {"frobenius", bench.error().frobenius},
           {"worst_row", bench.error().worst_row},
           {"plans", std::move(plans)}};

@@ -212,7 +212,11 @@ struct MmaBlock {
     if (p.bias.values == nullptr) return;
     const int back = block.row + first_row + block.keys - block.rows - steps.key_start(step);
 #pragma unroll
-    for (int s = 0; s < kSlabs; ++s) add_bias(scores[s], p.bias, bias_of_head(p.bias, block.head), back + 16 * s, lane);
+    for (int s = 0; s < kSlabs; ++s) {
+      TileBias bias;
+      bias.load(p.bias, bias_of_head(p.bias, block.head), back + 16 * s, lane);
+      bias.add_to(scores[s], p.bias.factor);
+    }
   }
 
   __device__ __forceinline__ void forbid_pairs(int step) {

@@ -42,8 +42,7 @@ struct RowWarp {
     const float scaled = dot * p.scale;
     const float capped = p.softcap > 0.f ? p.softcap * tanhf(scaled / p.softcap) : scaled;
     if (p.bias.values == nullptr) return capped;
-    const int back = min(max(position - key, -p.bias.reach), p.bias.reach);
-    return __fmaf_rn(*place_of(p.bias, bias + back), p.bias.factor, capped);
+    return __fmaf_rn(bias_at(p.bias, bias, position - key), p.bias.factor, capped);
   }
 
   // 32 keys from `first`; bit l of `allowed` for key first + l.

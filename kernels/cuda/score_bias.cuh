@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adds to scores what their bias is by distance: a table of each head, which stays in the first-level cache.
+// What scores gain by distance: from a table of each head, which stays in the first-level cache, two numbers at a time.
 #pragma once
 #include "kernels/cuda/ptx.cuh"
 #include "kernels/shared/score_bias.h"
@@ -11,34 +11,45 @@ __device__ __forceinline__ int bias_of_head(const ScoreBias& bias, int head) {
   return head * bias.head_stride + bias.zero;
 }
 
-// An address that is the table's, which all threads share, and an offset of 32 bits: one register less of each thread.
-__device__ __forceinline__ const float* place_of(const ScoreBias& bias, int place) {
-  return reinterpret_cast<const float*>(reinterpret_cast<const char*>(bias.values) + static_cast<u32>(place) * 4u);
+// An address that all threads share, and an offset of 32 bits: one register less of each thread.
+__device__ __forceinline__ const char* address_of_bias(const ScoreBias& bias, int place) {
+  return reinterpret_cast<const char*>(bias.values) + static_cast<u32>(place) * 4u;
 }
 
-// To a thread's 32 scores of a tile of 64 keys, in the order of wgmma.cuh: those of two rows, 8 apart. back: from the
-// tile's first key to the warp's first row.
-__device__ __forceinline__ void add_bias(float* scores, const ScoreBias& bias, int of_head, int back, int lane) {
-  constexpr int kKeys = 64, kRows = 16;
-  const int reach = bias.reach;
-  if (back - (kKeys - 1) >= reach || back + (kRows - 1) <= -reach) {  // all of the warp's pairs are as far as that
-    const float far = __ldg(place_of(bias, of_head + (back > 0 ? reach : -reach))) * bias.factor;
+// Of one key, `back` positions in front of its query.
+__device__ __forceinline__ float bias_at(const ScoreBias& bias, int of_head, int back) {
+  const int within = min(max(back, -bias.reach), bias.reach);
+  return *reinterpret_cast<const float*>(address_of_bias(bias, of_head + within));
+}
+
+// Of a thread's 32 scores of a tile of 64 keys, in the order of wgmma.cuh. Its second row is 8 below the first, and so
+// has at each eight keys what the first has at those before: nine pairs are all there is.
+struct TileBias {
+  static constexpr int kKeys = 64, kPairs = kKeys / 8 + 1;
+  float2 pairs[kPairs];  // of two keys, the second one's first
+
+  // back: from the tile's first key to the warp's first row. Stays where it stands among other volatile instructions:
+  // in front of waiting for the scores.
+  __device__ __forceinline__ void load(const ScoreBias& bias, int of_head, int back, int lane) {
+    // The second row's at the thread's first key; from there 66 places are read, within the margins.
+    const int first = min(max(back + 8 + lane / 4 - lane % 4 * 2, -bias.reach), bias.reach + kKeys + 1);
+    static_assert(kKeys + 1 <= ScoreBias::kMargin);
+    const int place = of_head + first;
+    const char* const from = address_of_bias(bias, place + (place % 2 != 0 ? -1 : bias.shifted));
 #pragma unroll
-    for (int i = 0; i < 32; ++i) scores[i] += far;
-    return;
+    for (int i = 0; i < kPairs; ++i)
+      asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(pairs[i].x), "=f"(pairs[i].y) : "l"(from - 32 * i));
   }
+
+  __device__ __forceinline__ void add_to(float* scores, float factor) const {
 #pragma unroll
-  for (int row = 0; row < 2; ++row) {
-    // From where the thread's last column is read to its first: within the margins.
-    const int first = min(max(back + lane / 4 + 8 * row - lane % 4 * 2, -reach), reach + kKeys);
-    static_assert(kKeys <= ScoreBias::kMargin);
-    const float* const from = place_of(bias, of_head + first);
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      float& score = scores[i / 2 * 4 + 2 * row + i % 2];
-      score = __fmaf_rn(__ldg(from - (i / 2 * 8 + i % 2)), bias.factor, score);
+    for (int i = 0; i < kKeys / 8; ++i) {
+      scores[4 * i] = __fmaf_rn(pairs[i + 1].y, factor, scores[4 * i]);
+      scores[4 * i + 1] = __fmaf_rn(pairs[i + 1].x, factor, scores[4 * i + 1]);
+      scores[4 * i + 2] = __fmaf_rn(pairs[i].y, factor, scores[4 * i + 2]);
+      scores[4 * i + 3] = __fmaf_rn(pairs[i].x, factor, scores[4 * i + 3]);
     }
   }
-}
+};
 
 }  // namespace stof::cuda

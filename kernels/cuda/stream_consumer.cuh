@@ -188,15 +188,22 @@ struct StreamConsumer {
     bias = bias_of_head(p.bias, block.head);
     position = block.row + 64 * part + 16 * warp + block.keys - block.rows;
   }
-  // Of scores as they leave the matmul: what is forbidden is -inf behind it, which no softcap brings back. Reads the
-  // step's keys.
-  __device__ __forceinline__ void change_scores() {
-    if constexpr (Traits::kCapped) to_tanh(scores, p.call.cap_log2);
+  // Of the step at hand, while its scores are on their way.
+  struct StepBias {
+    TileBias tiles[Traits::kBiased ? kTiles : 1];
+  };
+  __device__ __forceinline__ void load_bias(StepBias& of_step) const {
     if constexpr (Traits::kBiased)
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile)
-        add_bias(scores + 32 * tile, p.bias, bias, position - uniform(team.steps[ring.stage][tile][0] & TileMark::kKey),
-                 lane);
+        of_step.tiles[tile].load(p.bias, bias, position - (team.steps[ring.stage][tile][0] & TileMark::kKey), lane);
+  }
+  // Of scores as they leave the matmul: what is forbidden is -inf behind it, which no softcap brings back.
+  __device__ __forceinline__ void change_scores(const StepBias& of_step) {
+    if constexpr (Traits::kCapped) to_tanh(scores, p.call.cap_log2);
+    if constexpr (Traits::kBiased)
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) of_step.tiles[tile].add_to(scores + 32 * tile, p.bias.factor);
   }
   // Raises the reference maxima where the scores are above them; no values may be on their way to out.
   __device__ __forceinline__ void weigh_and_rescale() {
@@ -212,11 +219,13 @@ struct StreamConsumer {
     if (Traits::kInOrder && part > 0)
       while (team.scored < team.numbers[slot]) continue;
     issue_q_k();
+    StepBias of_step;
+    load_bias(of_step);
     matmul_wait<0>();
     pin(scores);
     let_next_part_begin(slot);
-    change_scores();
     release(team.k_empty[ring.stage]);
+    change_scores(of_step);
     forbid(scores, words);
     weigh_and_rescale();
     hold();
@@ -237,9 +246,11 @@ struct StreamConsumer {
     issue_q_k();
     barrier_wait(shared_address(&team.v_full[held.stage]), held.parity);
     issue_held_values();
+    StepBias of_step;
+    load_bias(of_step);
     matmul_wait<1>();
     pin(scores);
-    change_scores();
+    change_scores(of_step);
     if constexpr (kMasked) forbid(scores, words);
     bool trusted;
     if constexpr (Traits::kSelects && !kMasked) trusted = weigh_trusting(scores, rows, origins, p.call.scale_log2);
@@ -271,7 +282,9 @@ struct StreamConsumer {
     const u32 at = threadIdx.x % 128;
     multiply_scores<Element, kHeadDim, kKeys>(scores, address_of(q) + at / 32 * (16 * kRowBytes),
                                               address_of(keys_at_hand()), at % 32);
-    change_scores();
+    StepBias of_step;
+    load_bias(of_step);
+    change_scores(of_step);
     if constexpr (kMasked) forbid(scores, words);
     weigh_and_rescale();
   }

@@ -16,36 +16,47 @@ constexpr std::int64_t kMostHeads = 65535, kMostReach = std::int64_t{1} << 24;
 constexpr std::int64_t kMostPlaces = std::int64_t{1} << 30;  // kernels count them in 32 bits
 constexpr float kMostBias = 1 << 20;
 
-std::int64_t row_of(std::int64_t reach) { return 2 * (reach + ScoreBias::kMargin) + 1; }
+// Places of a head, without those that stand there once more.
+std::int64_t places_of(std::int64_t reach) { return 2 * (reach + ScoreBias::kMargin) + 2; }
+std::int64_t stride_of(std::int64_t reach) { return 2 * places_of(reach); }
 
 void check_sizes(std::size_t values, std::int64_t heads, std::int64_t reach) {
   if (heads < 1 || heads > kMostHeads)
     fail(ErrorKind::invalid_argument, "relative bias: heads = {}; accepted: 1..{}", heads, kMostHeads);
   if (reach < 0 || reach > kMostReach)
     fail(ErrorKind::invalid_argument, "relative bias: reach = {}; accepted: 0..{}", reach, kMostReach);
-  if (reach > 0 && heads > kMostPlaces / row_of(reach))
+  if (reach > 0 && heads > kMostPlaces / stride_of(reach))
     fail(ErrorKind::invalid_argument, "relative bias: {} heads with a reach of {}; accepted: at most {} heads then",
-         heads, reach, kMostPlaces / row_of(reach));
+         heads, reach, kMostPlaces / stride_of(reach));
   if (std::cmp_not_equal(values, heads * (2 * reach + 1)))
     fail(ErrorKind::invalid_argument, "relative bias: {} values for {} heads with a reach of {}; accepted: {}", values,
          heads, reach, heads * (2 * reach + 1));
 }
 
-// Rows of row_of(reach), whose middle is distance 0, the keys furthest in front of their query last.
+void check_values(std::span<const float> values, std::int64_t reach) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!(std::abs(values[i]) <= kMostBias))
+      fail(ErrorKind::invalid_argument, "relative bias: {} of head {} at distance {}; accepted: {}..{}", values[i],
+           static_cast<std::int64_t>(i) / (2 * reach + 1), static_cast<std::int64_t>(i) % (2 * reach + 1) - reach,
+           -kMostBias, kMostBias);
+}
+
+// As ScoreBias has them, the keys furthest in front of their query last.
 std::vector<float> turned(std::span<const float> values, std::int64_t heads, std::int64_t reach) {
   constexpr double kLog2E = 1.4426950408889634;
-  const std::int64_t row = row_of(reach);
-  std::vector<float> to(static_cast<std::size_t>(heads * row));
-  for (std::int64_t h = 0; h < heads; ++h)
-    for (std::int64_t i = 0; i < row; ++i) {
-      const std::int64_t behind = std::clamp(reach + ScoreBias::kMargin - i, -reach, reach);
-      const float value = values[static_cast<std::size_t>(h * (2 * reach + 1) + reach + behind)];
-      if (!(std::abs(value) <= kMostBias))
-        fail(ErrorKind::invalid_argument, "relative bias: {} of head {} at distance {}; accepted: {}..{}", value, h,
-             behind, -kMostBias, kMostBias);
-      to[static_cast<std::size_t>(h * row + i)] = static_cast<float>(value * kLog2E);
+  const std::int64_t places = places_of(reach);
+  std::vector<float> all(static_cast<std::size_t>(heads * stride_of(reach)));
+  for (std::int64_t h = 0; h < heads; ++h) {
+    const float* const zero = values.data() + h * (2 * reach + 1) + reach;
+    float* const to = all.data() + h * stride_of(reach);
+    for (std::int64_t i = 0; i < places; ++i) {
+      const double value = zero[std::clamp(reach + ScoreBias::kMargin - i, -reach, reach)];
+      to[i] = static_cast<float>(value * kLog2E);
     }
-  return to;
+    to[places] = to[0];
+    std::copy_n(to, places - 1, to + places + 1);
+  }
+  return all;
 }
 
 std::shared_ptr<const void> kept(std::vector<float> values) {
@@ -74,6 +85,7 @@ std::vector<float> linear(std::span<const float> slopes, std::int64_t reach) {
 RelativeBias::RelativeBias(std::span<const float> values, std::int64_t heads, std::int64_t reach, const Device& device)
     : heads_(heads), reach_(reach), device_(device) {
   check_sizes(values.size(), heads, reach);
+  check_values(values, reach);
   std::vector<float> all = turned(values, heads, reach);
   memory_ = is_of_host(device) ? kept(std::move(all)) : brought(all, device);
 }
@@ -84,7 +96,8 @@ RelativeBias RelativeBias::on(const Device& device) const {
          device_.backend->name, device_.ordinal);
   RelativeBias there = *this;
   if (is_of_host(device)) return there;
-  const std::span values(static_cast<const float*>(memory_.get()), static_cast<std::size_t>(heads_ * row_of(reach_)));
+  const std::span values(static_cast<const float*>(memory_.get()),
+                         static_cast<std::size_t>(heads_ * stride_of(reach_)));
   there.device_ = device;
   there.memory_ = brought(values, device);
   return there;
@@ -107,7 +120,7 @@ ScoreBias score_bias(const AttentionArguments& arguments, const AttentionShape& 
     fail(ErrorKind::invalid_argument, "attention: the relative bias is of {} {}; this plan is of {} {}",
          bias.device().backend->name, bias.device().ordinal, device.backend->name, device.ordinal);
   return {.values = static_cast<const float*>(bias.memory().get()),
-          .head_stride = row_of(bias.reach()),
+          .head_stride = stride_of(bias.reach()),
           .reach = bias.reach()};
 }
 

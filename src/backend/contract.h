@@ -129,11 +129,12 @@ struct DraftTrees {
 };
 
 // What is added to scores, in units of log2: of a query and a key `back` positions in front of it, of head h,
-// zero_of(h)[back], where there are kMargin places behind `reach` to either side with the furthest values.
+// zero_of(h)[back], where there are kMargin places behind `reach` to either side with the furthest values. Behind the
+// places of a head, an even number, stand the same once more, one place further (kernels/shared/score_bias.h).
 struct ScoreBias {
   static constexpr std::int64_t kMargin = 256;
-  const float* values = nullptr;            // of the device; null: nothing is added
-  std::int64_t head_stride = 0, reach = 0;  // heads are 2 * (reach + kMargin) + 1 places each
+  const float* values = nullptr;  // of the device; null: nothing is added
+  std::int64_t head_stride = 0, reach = 0;
   const float* zero_of(std::int64_t head) const { return values + head * head_stride + reach + kMargin; }
 };
 

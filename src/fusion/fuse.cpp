@@ -73,8 +73,9 @@ Scheme scheme_of_templates(const Blocks& blocks, std::span<const std::string_vie
 }
 
 Scheme default_scheme(const Blocks& blocks) {
-  constexpr std::array<std::string_view, 7> kNames{"embedding_norm", "linear_activation", "linear",     "add_norm",
-                                                   "norm_add",       "product_gate",      "linear_gate"};
+  constexpr std::array<std::string_view, 8> kNames{"embedding_norm", "linear_activation", "product_activation",
+                                                   "linear",         "add_norm",          "norm_add",
+                                                   "product_gate",   "linear_gate"};
   // Where matmuls have settings, one with a gate may have to be compiled first.
   const Device* device = blocks.target().device;
   const bool at_once = device == nullptr || device->backend->matmul.settings == nullptr;
@@ -82,9 +83,9 @@ Scheme default_scheme(const Blocks& blocks) {
 }
 
 Scheme few_rows_scheme(const Blocks& blocks) {
-  constexpr std::array<std::string_view, 9> kNames{"embedding_norm", "linear_activation", "linear_residual",
-                                                   "linear",         "product_residual",  "product_gate",
-                                                   "linear_gate",    "add_norm",          "norm_add"};
+  constexpr std::array<std::string_view, 10> kNames{
+      "embedding_norm",   "linear_activation", "product_activation", "linear_residual", "linear",
+      "product_residual", "product_gate",      "linear_gate",        "add_norm",        "norm_add"};
   return scheme_of_templates(blocks, kNames);
 }
 

@@ -53,8 +53,8 @@ std::string wrong_setting(const FusionPlan& plan, const Device& device) {
 
 std::vector<Scheme> known_schemes(const Blocks& blocks) {
   using Names = std::vector<std::string_view>;
-  const Names always{"embedding",       "embedding_norm",   "linear",  "linear_activation",
-                     "linear_residual", "product_residual", "norm_add"};
+  const Names always{"embedding",          "embedding_norm",  "linear",           "linear_activation",
+                     "product_activation", "linear_residual", "product_residual", "norm_add"};
   const std::array<Names, 3> sets{Names{}, Names{"linear_residual_norm", "product_residual_norm"},
                                   Names{"bias_activation", "add_norm"}};
   std::vector<Scheme> schemes{default_scheme(blocks)};

@@ -141,7 +141,7 @@ Node fuse_norm_add(const SegmentView& segment) {
           .output = segment.nodes[1].output};
 }
 
-constexpr std::array<Template, 16> kTemplates{{
+constexpr std::array<Template, 17> kTemplates{{
     {"single", "one operator, or the five of attention", keep, is_single},
     {"embedding", "2 to 4 lookups, their sums", fuse_embedding, is_embedding},
     {"embedding_norm", "1 to 4 lookups, their sums, norm", fuse_embedding, is_normalised_embedding},
@@ -152,6 +152,7 @@ constexpr std::array<Template, 16> kTemplates{{
      .covers = "matmul, bias, add, norm",
      .fuse = fuse_residual_norm,
      .needs_moments = true},
+    {"product_activation", "matmul, activate", fuse_activated},
     {"product_residual", "matmul, add", fuse_residual},
     {.name = "product_residual_norm", .covers = "matmul, add, norm", .fuse = fuse_residual_norm, .needs_moments = true},
     {.name = "product_gate", .covers = "matmul, gate", .fuse = fuse_gate, .asks_device = true},

@@ -199,6 +199,18 @@ class Calibrate(unittest.TestCase):
         done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", str(file), "--json", "-")
         self.assertEqual(json.loads(done.stdout)["mean_regret"], 0, done.stderr)
 
+    def test_regret_of_biased_scores_is_of_plans_for_them(self):
+        shape = ["--shape", "1,2,512,64", "--dtype", "f16", "--device", "cuda:h200", "--json", "-"]
+        done = self.stof("plan", "causal", *shape, "--biased")
+        plans = [{"kernel": plan["kernel"], "instance": plan.get("instance", ""), "splits": plan["splits"],
+                  "residues": plan["residues"], "us": plan["predicted_us"]} for plan in json.loads(done.stdout)["considered"]]
+        row = {"id": "biased", "mask": "causal", "shape": [1, 2, 2, 512, 512, 64], "dtype": "f16", "softcap": 0.0,
+               "bias_reach": 128, "plans": plans}  # fmt: skip
+        file = self.cache / "times.json"
+        file.write_text(json.dumps({"device": "NVIDIA H200 (described)", "day": "2026-01-02", "rows": [row]}))
+        done = self.stof("calibrate", "--device", "cuda:h200", "--regret", "--times", str(file), "--json", "-")
+        self.assertEqual(json.loads(done.stdout)["mean_regret"], 0, done.stderr)
+
     def test_costs_of_some_problems_are_kept_only_where_they_are_asked_for(self):
         times = self.measured_on_a_gpu(lambda plan: plan["predicted_us"])
         fit = ("calibrate", "--device", "cuda:h200", "--times", times, "--only", "causal")
@@ -240,6 +252,9 @@ class Calibrate(unittest.TestCase):
              "--grouped is for problems of a GPU that nothing is fitted to; accepted with it: --device cuda --regret"),
             (("--device", "cuda:h200", "--regret", "--grouped", "--softcap", "50"), 2,
              "--softcap and --grouped are of other problems each; accepted: one of them"),
+            (("--device", "cuda:h200", "--regret", "--biased", "128", "--softcap", "50"), 2,
+             "--softcap and --biased are of other problems each; accepted: one of them"),
+            (("--device", "cuda:h200", "--regret", "--biased", "-1"), 2, "--biased is -1; accepted: 0 and more"),
             (("--device", "cuda:h200", "--times", __file__), 2,
              f"'{__file__}' holds no measurements of `stof calibrate --device cuda --json`"),
             (("--device", "cpu", "--only", "causal"), 2,

@@ -43,9 +43,8 @@ TEST_F(Rules, EachRefusesInItsOwnWords) {
   const std::string attention = "attention is a segment of its own: scores, scale, mask, softmax, values";
   const std::string no_template =
       "no template covers it; templates: one operator, or the five of attention; 2 to 4 lookups, their sums; 1 to 4 "
-      "lookups, their sums, norm; matmul, bias; matmul, bias, activate; matmul, bias, add; matmul, add; bias, "
-      "activate; "
-      "add, norm; rms_norm, add";
+      "lookups, their sums, norm; matmul, bias; matmul, bias, activate; matmul, bias, add; matmul, activate; "
+      "matmul, add; bias, activate; add, norm; rms_norm, add";
   expect_refused("001110000110001100", "2 to 4 (scores, scale, mask): " + attention);
   expect_refused("011111100110001100", "1 to 6 (bias, scores, scale, mask, softmax, values): " + attention);
   expect_refused("001111100001110011", "7 to 10 (matmul, bias, add, norm): " + no_template);

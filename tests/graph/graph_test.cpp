@@ -146,6 +146,16 @@ TEST(Infer, NamesWhatDoesNotFitOfHeadsAndGates) {
   expect_refused([](Graph& g) { g.nodes[2].op = op::AttendPacked{.heads = 5, .kv_heads = 5}; },
                  "attend_packed 'encoder.layer.0.attention.self': 72 columns for 15 heads of q, k and v; accepted: "
                  "a multiple");
+  expect_refused([](Graph& g) { std::get<op::AttendPacked>(g.nodes[2].op).scores.biased = true; },
+                 "attend_packed 'encoder.layer.0.attention.self': 0 weights; accepted: 1");
+  const auto bias = [](Graph& g, std::int64_t heads, std::int64_t places) {
+    std::get<op::AttendPacked>(g.nodes[2].op).scores.biased = true;
+    g.nodes[2].weights.push_back({"table", view_of(nullptr, DType::f32, {heads, places})});
+  };
+  expect_refused([&](Graph& g) { bias(g, 2, 7); },
+                 "attend_packed 'encoder.layer.0.attention.self': weight 'table' has shape [2, 7]; accepted: [3, 7]");
+  expect_refused([&](Graph& g) { bias(g, 3, 6); },
+                 "attend_packed 'encoder.layer.0.attention.self': weight 'table' has shape [3, 6]; accepted: [3, 7]");
   expect_refused([](Graph& g) { g.result = 99; }, "the result is not made");
 }
 

@@ -94,9 +94,10 @@ TEST_F(GemmaConfig, RefusesWhatIsNotComputed) {
          ": 'attn_logit_softcapping' is 50.0; accepted: null");
   expect({{"final_logit_softcapping", 30.0}}, ErrorKind::unsupported,
          ": 'final_logit_softcapping' is 30.0; accepted: null");
-  expect({{"model_type", "gemma3"}}, ErrorKind::unsupported,
-         ": 'model_type' is \"gemma3\"; accepted: bert, roberta, distilbert, longformer, gpt2, modernbert, llama, "
-         "mistral, qwen2, qwen3, gemma3_text");
+  expect(
+      {{"model_type", "gemma3"}}, ErrorKind::unsupported,
+      ": 'model_type' is \"gemma3\"; accepted: bert, roberta, xlm-roberta, distilbert, longformer, gpt2, modernbert, "
+      "llama, mistral, qwen2, qwen3, gemma3_text, mpnet, t5, mt5, umt5");
   expect({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}, ErrorKind::unsupported,
          ": 'rope_scaling' is {\"factor\":8.0,\"rope_type\":\"linear\"}; accepted: null beside 'rope_parameters'");
   expect({{"sliding_window", 0}}, ErrorKind::bad_file,

@@ -58,9 +58,9 @@ TEST_F(Config, HasTheDefaultsOfTheFamily) {
 }
 
 TEST_F(Config, RefusesOtherModels) {
-  expect("model_type", "t5", ErrorKind::unsupported,
-         R"('model_type' is "t5"; accepted: bert, roberta, distilbert, longformer, gpt2, modernbert, llama, mistral, )"
-         "qwen2, qwen3, gemma3_text");
+  expect("model_type", "bart", ErrorKind::unsupported,
+         R"('model_type' is "bart"; accepted: bert, roberta, xlm-roberta, distilbert, longformer, gpt2, modernbert, )"
+         "llama, mistral, qwen2, qwen3, gemma3_text, mpnet, t5, mt5, umt5");
   expect("architectures", {"BertLMHeadModel"}, ErrorKind::unsupported,
          R"('architectures' is ["BertLMHeadModel"]; accepted: BertModel, BertForMaskedLM, BertForPreTraining, )"
          "BertForNextSentencePrediction, BertForSequenceClassification, BertForTokenClassification, "

@@ -78,6 +78,7 @@ inline ScoreBias score_bias(const stof::AttentionCall& call, std::int64_t first_
   return {.values = call.bias.values + first_head * call.bias.head_stride,
           .head_stride = static_cast<int>(call.bias.head_stride),
           .zero = static_cast<int>(call.bias.reach) + ScoreBias::kMargin,
+          .shifted = static_cast<int>(call.bias.head_stride / 2),
           .reach = static_cast<int>(call.bias.reach),
           .factor = 1 / score_scale};
 }
