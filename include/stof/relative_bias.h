@@ -17,8 +17,8 @@ class RelativeBias {
   // positions behind its query, in front of it where d is below 0. Keys further away than `reach` have the value of the
   // furthest one. Finite, at most 2^20 in magnitude; heads from 1, reach 0..2^24. Throws invalid_argument.
   RelativeBias(std::span<const float> values, std::int64_t heads, std::int64_t reach, const Device& device);
-  // -slope * |d|, of a slope for each head (Press et al., Train Short, Test Long, 2021). No key may be further away
-  // than `reach`: from there on nothing falls any more. The longest item's keys are enough.
+  // -slope * |d|, of a slope for each head (Press et al., Train Short, Test Long, 2021). Beyond `reach` it falls no
+  // further: take the longest item's keys.
   static RelativeBias alibi(std::span<const float> slopes, std::int64_t reach, const Device& device);
 
   // The same on another device; this one's is the host's, or throws invalid_argument.

@@ -167,7 +167,9 @@ typedef struct stof_relative_bias stof_relative_bias;
 stof_status stof_relative_bias_create(const float* values, int64_t heads, int64_t reach, const char* device,
                                       stof_relative_bias** bias);
 
-void stof_relative_bias_destroy(stof_relative_bias* bias); /* NULL: nothing happens */
+/* On CUDA it waits for the device, so that work which reads the bias is done; not while a graph is being recorded.
+ * NULL: nothing happens. */
+void stof_relative_bias_destroy(stof_relative_bias* bias);
 
 /* ---- Running ---- */
 

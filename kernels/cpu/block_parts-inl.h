@@ -68,10 +68,10 @@ struct Block {
   const std::uint8_t* mask = nullptr;  // [keys][mask_row_bytes], or null: every key is allowed
   int mask_row_bytes = 0;
   Ahead ahead;
-  int panels = 1;    // that visit this block
-  float unit = 1.f;  // of scores in pairs, which are not scaled before: their factor to units of log2, above 0
-  float cap = 0.f;   // in units of log2: scores become cap * tanh(factor * score); 0: factor * score, where biased
-  float factor = 1.f;
+  int panels = 1;      // that visit this block
+  float unit = 1.f;    // of scores in pairs, which are not scaled before: their factor to units of log2, above 0
+  float cap = 0.f;     // in units of log2: scores become cap * tanh(factor * score); 0: they are not capped
+  float factor = 1.f;  // of scores that are capped or biased, whose unit is 1
   HeadBias bias = {};
   int first_key = 0;
   // Scores are made others, in units of log2, before they are weighed.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One warpgroup and its 64 rows: scores, softmax, values, step by step, then the finished rows.
 #pragma once
-#include "kernels/cuda/score_bias.cuh"
 #include "kernels/cuda/span_words.cuh"
+#include "kernels/cuda/step_bias.cuh"
 #include "kernels/cuda/warp_scores.cuh"
 
 namespace stof::cuda {
@@ -26,9 +26,9 @@ struct StreamConsumer {
   RowStats rows;
   float origins[2];  // that hold_origins has
   SpanWords<Traits> span_words;
-  u32 q;               // descriptor
-  int bias, position;  // in forms for calls with a bias: that of the row block's head, and of the warp's first row
-  int to_release;      // slot of q whose output may still be on its way, or -1; of two
+  u32 q;  // descriptor
+  RowsBias<Traits> bias;
+  int to_release;  // slot of q whose output may still be on its way, or -1; of two
 
   __device__ __forceinline__ StreamConsumer(Team& team, const AttentionMaps& maps, const typename Traits::Params& p,
                                             int group)
@@ -66,7 +66,7 @@ struct StreamConsumer {
     for (int i = 0; i < kHeadDim / 2; ++i) out[i] = 0.f;
     q = descriptor(shared_address(team.q[slot & (Traits::kQueries - 1)][part]));
     holds = at_last = false;
-    if constexpr (Traits::kBiased) find_bias(team.blocks[slot]);
+    bias.find(p, team.blocks[slot], 64 * part + 16 * warp);
     if constexpr (Traits::kSelects)
       if (p.spans.parts > 0 && listed > 0) span_words.find(p, team.blocks[slot], my_rows());
     RingPlace<Traits::kKeyStages> next_block = ring;
@@ -184,26 +184,10 @@ struct StreamConsumer {
     holds = true;
     held = values();
   }
-  __device__ __forceinline__ void find_bias(const RowBlock& block) {
-    bias = bias_of_head(p.bias, block.head);
-    position = block.row + 64 * part + 16 * warp + block.keys - block.rows;
-  }
-  // Of the step at hand, while its scores are on their way.
-  struct StepBias {
-    TileBias tiles[Traits::kBiased ? kTiles : 1];
-  };
-  __device__ __forceinline__ void load_bias(StepBias& of_step) const {
-    if constexpr (Traits::kBiased)
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile)
-        of_step.tiles[tile].load(p.bias, bias, position - (team.steps[ring.stage][tile][0] & TileMark::kKey), lane);
-  }
   // Of scores as they leave the matmul: what is forbidden is -inf behind it, which no softcap brings back.
-  __device__ __forceinline__ void change_scores(const StepBias& of_step) {
+  __device__ __forceinline__ void change_scores(const StepBias<Traits>& of_step) {
     if constexpr (Traits::kCapped) to_tanh(scores, p.call.cap_log2);
-    if constexpr (Traits::kBiased)
-#pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) of_step.tiles[tile].add_to(scores + 32 * tile, p.bias.factor);
+    of_step.add_to(scores, p);
   }
   // Raises the reference maxima where the scores are above them; no values may be on their way to out.
   __device__ __forceinline__ void weigh_and_rescale() {
@@ -219,8 +203,8 @@ struct StreamConsumer {
     if (Traits::kInOrder && part > 0)
       while (team.scored < team.numbers[slot]) continue;
     issue_q_k();
-    StepBias of_step;
-    load_bias(of_step);
+    StepBias<Traits> of_step;
+    of_step.load(p, bias, team.steps[ring.stage], lane);
     matmul_wait<0>();
     pin(scores);
     let_next_part_begin(slot);
@@ -246,8 +230,8 @@ struct StreamConsumer {
     issue_q_k();
     barrier_wait(shared_address(&team.v_full[held.stage]), held.parity);
     issue_held_values();
-    StepBias of_step;
-    load_bias(of_step);
+    StepBias<Traits> of_step;
+    of_step.load(p, bias, team.steps[ring.stage], lane);
     matmul_wait<1>();
     pin(scores);
     change_scores(of_step);
@@ -282,8 +266,8 @@ struct StreamConsumer {
     const u32 at = threadIdx.x % 128;
     multiply_scores<Element, kHeadDim, kKeys>(scores, address_of(q) + at / 32 * (16 * kRowBytes),
                                               address_of(keys_at_hand()), at % 32);
-    StepBias of_step;
-    load_bias(of_step);
+    StepBias<Traits> of_step;
+    of_step.load(p, bias, team.steps[ring.stage], lane);
     change_scores(of_step);
     if constexpr (kMasked) forbid(scores, words);
     weigh_and_rescale();

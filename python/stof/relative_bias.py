@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import weakref
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from stof.arrays import device_name, name_of, view
@@ -31,10 +31,8 @@ class RelativeBias:
     def alibi(cls, slopes: Iterable[Any], reach: int, *, device: Any = "auto") -> RelativeBias:
         """-slope * |d|, of a slope for each head (Press et al., Train Short, Test Long, 2021). Keys further away than `reach`
         have what the furthest one has: take keys - 1 of the longest text."""
-        if isinstance(slopes, (str, bytes)) or not isinstance(slopes, Iterable):
-            raise InvalidArgument(2, f"slopes is of type {type(slopes).__name__}; accepted: a number for each head")
         reach = whole("reach", reach, 0, _MOST_REACH)
-        listed = [number(f"slopes[{h}]", slope) for h, slope in enumerate(slopes)]
+        listed = [number(f"slopes[{h}]", slope) for h, slope in enumerate(_in_order("slopes", slopes, "a number for each head"))]
         rows = array("f")
         for slope in listed:
             away = array("f", (-slope * d for d in range(reach + 1)))
@@ -59,6 +57,20 @@ class RelativeBias:
         del numbers
 
 
+def _in_order(name: str, numbers: Any, accepted: str) -> list[Any]:
+    """Of what has an order."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(numbers, torch.Tensor):
+        refuse_recording(torch, name)
+        refuse_gradients(torch, numbers, name)
+    try:
+        if isinstance(numbers, (str, bytes, Mapping, Set)):
+            raise TypeError
+        return list(numbers)
+    except TypeError:  # an array of no dimensions as well
+        raise InvalidArgument(2, f"{name} is of type {type(numbers).__name__}; accepted: {accepted}") from None
+
+
 def _as_f32(values: Any) -> tuple[Any, int, tuple[int, ...]]:
     """Contiguous on the host: what has to live, its address and its shape."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
@@ -80,22 +92,21 @@ def _of_torch(torch: Any, values: Any) -> Any:
     refuse_gradients(torch, values, "values")
     if values.is_complex() or values.layout != torch.strided or values.is_nested:
         return values  # which is refused as other tensors are
+    if values.device.type == "meta":
+        raise InvalidArgument(2, "values is on meta, where there are no numbers; accepted: a tensor of the CPU or of a GPU")
     return values.to("cpu", torch.float32).resolve_neg().contiguous()
 
 
 def _of_numpy(numpy: Any, values: Any) -> Any:
-    if values.dtype.kind not in "fiu" or isinstance(values, numpy.ma.MaskedArray):
+    if values.dtype.kind not in "fiub" or isinstance(values, numpy.ma.MaskedArray):
         return values
     with numpy.errstate(over="ignore"):  # what is too large the library refuses
         return numpy.ascontiguousarray(values, numpy.float32)
 
 
 def _of_sequences(values: Any) -> tuple[Any, int, tuple[int, ...]]:
-    try:
-        rows = [list(row) for row in values]
-    except TypeError:
-        raise InvalidArgument(2, f"values is of type {type(values).__name__}; accepted: torch.Tensor, numpy.ndarray, sequences of as many numbers for each "
-                                 "head") from None  # fmt: skip
+    accepted = "torch.Tensor, numpy.ndarray, sequences of as many numbers for each head"
+    rows = [_in_order(f"values[{h}]", row, accepted) for h, row in enumerate(_in_order("values", values, accepted))]
     widths = {len(row) for row in rows}
     if len(widths) > 1:
         raise InvalidArgument(2, f"values has rows of {' and '.join(map(str, sorted(widths)))} numbers; accepted: as many for each head")

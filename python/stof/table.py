@@ -32,7 +32,7 @@ class TableAttention(Attention):
     def __init__(self, kind: str, *, limit: Mask | str | None = None, table_batch: int = 1, table_heads: int = 1,
                  block_q: int = 64, block_kv: int = 64, width: int = 0, capacity: int = 0, batch: int, heads: int,
                  queries: int, keys: int, head_dim: int, kv_heads: int | None = None, dtype: str = "f16",
-                 device: str = "auto", capped: bool = False):  # fmt: skip
+                 device: str = "auto", capped: bool = False, biased: bool = False):  # fmt: skip
         if kind not in _KINDS:
             raise InvalidArgument(2, f"a table of kind {kind!r}; accepted: {', '.join(_KINDS)}")
         self.kind = kind
@@ -41,7 +41,7 @@ class TableAttention(Attention):
             whole(name, value, -MOST)
         of_limit = None if limit is None else mask_of(limit)  # has to live as long as its handle is used
         self._keep(library().table_plan(
-            self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped),
+            self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped, biased=biased),
             limit=None if of_limit is None else of_limit.handle, device=device_name(device), kind=_KINDS[kind], batch=table_batch,
             heads=table_heads, block_q=block_q, block_kv=block_kv, width=width, capacity=capacity))  # fmt: skip
         rows = queries if kind in ("bits", "packed") else -(-queries // block_q)

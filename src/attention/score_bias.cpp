@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.h"

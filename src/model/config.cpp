@@ -102,8 +102,9 @@ constexpr std::array<std::string_view, 6> kMpnet{"MPNetModel",
                                                  "MPNetForTokenClassification",
                                                  "MPNetForQuestionAnswering",
                                                  "MPNetForMultipleChoice"};
-constexpr std::array<std::string_view, 6> kT5{"T5EncoderModel",
+constexpr std::array<std::string_view, 7> kT5{"T5EncoderModel",
                                               "T5Model",
+                                              "T5WithLMHeadModel",  // as T5ForConditionalGeneration was called
                                               "T5ForConditionalGeneration",
                                               "T5ForSequenceClassification",
                                               "T5ForTokenClassification",
@@ -182,21 +183,13 @@ std::string read_model_type(const JsonObject& object) {
        object.where());
 }
 
-// Transformers takes the names of most families for those of GPT-2 and DistilBERT, too.
-void take_other_name(const JsonObject& object, std::string_view other, std::string_view& key) {
-  if (other == key || !object.has(other)) return;
-  if (object.has(key) && object.at(key) != object.at(other))
-    fail(ErrorKind::bad_file, "{}: '{}' is {}, and '{}' is {}; accepted: one of them, or the same twice",
-         object.where(), key, excerpt(object.at(key)), other, excerpt(object.at(other)));
-  key = other;
-}
-
 FamilyKeys read_family(const JsonObject& object) {
   const std::string type = read_model_type(object);
   const auto named = [&](const FamilyKeys& keys) { return keys.model_type == type; };
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), named);
   if (found == kFamilies.end()) refuse(object, "model_type", known_types());
   FamilyKeys keys = *found;
+  // Transformers takes the names of most families for those of GPT-2, DistilBERT and T5, too.
   take_other_name(object, "hidden_size", keys.hidden_size);
   take_other_name(object, "num_hidden_layers", keys.layers);
   take_other_name(object, "num_attention_heads", keys.heads);

@@ -71,7 +71,7 @@ struct ModelConfig {
 };
 
 struct PoolingConfig {
-  Pooling pooling = Pooling::cls;  // when nothing says otherwise; of decoders: last
+  Pooling pooling = Pooling::cls;  // when nothing says otherwise; of decoders: last, of T5: mean
   bool normalize = false;
   std::int64_t max_tokens = 0;         // max_seq_length of sentence_bert_config.json, else max_positions
   std::vector<DenseLayer> dense = {};  // of pooled vectors, in this order, before they are normalised

@@ -17,9 +17,10 @@ constexpr std::int64_t kMostBuckets = 1 << 16;
 // Of the tokens of a text: T5 has no table of positions that ends.
 constexpr std::int64_t kMostTokens = 1 << 17;
 
-// The activation's name in other families' files, and whether it is that of a gate.
+// The activation's name, the key that says it, and whether it is that of a gate.
 struct FeedForward {
   std::string activation;
+  std::string_view key;
   bool gated = false;
 };
 
@@ -28,12 +29,12 @@ struct FeedForward {
 FeedForward read_feed_forward(const JsonObject& object, std::string_view otherwise) {
   constexpr std::string_view kKey = "feed_forward_proj", kGated = "gated-";
   const std::string name = object.string(kKey, otherwise);
-  FeedForward said{name, name.starts_with(kGated)};
+  FeedForward said{name, kKey, name.starts_with(kGated)};
   if (said.gated) said.activation.erase(0, kGated.size());
   if (said.activation.empty() || said.activation.find('-') != std::string::npos)
     refuse(object, kKey, "an activation, or gated- and an activation");
   if (name == "gated-gelu") said.activation = "gelu_new";
-  said.activation = object.string("dense_act_fn", said.activation);
+  if (object.has("dense_act_fn")) said.key = "dense_act_fn", said.activation = object.string(said.key);
   said.gated = object.boolean("is_gated_act", said.gated);
   return said;
 }
@@ -64,10 +65,11 @@ void read_mpnet(const JsonObject& object, ModelConfig& config) {
 
 void read_t5(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
   const FeedForward fed = read_feed_forward(object, model_type == "t5" ? "relu" : "gated-gelu");
-  config.activation = usual_activation_name(object, "feed_forward_proj", fed.activation);
+  config.activation = usual_activation_name(object, fed.key, fed.activation);
   config.gated_mlp = fed.gated;
   config.max_positions = kMostTokens;
-  const std::string_view width = object.has("head_dim") ? "head_dim" : "d_kv";
+  std::string_view width = "d_kv";
+  take_other_name(object, "head_dim", width);
   config.head_dim = object.integer(width, 1, kMaxHeadDim, 64);
   config.norm_epsilon = object.positive_number("layer_norm_epsilon", 1e-6);
   config.relative = read_relative(object);

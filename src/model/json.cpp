@@ -158,6 +158,14 @@ std::string JsonObject::string(std::string_view key, std::optional<std::string_v
   return value.get<std::string>();
 }
 
+void take_other_name(const JsonObject& object, std::string_view other, std::string_view& key) {
+  if (other == key || !object.has(other)) return;
+  if (object.has(key) && object.at(key) != object.at(other))
+    fail(ErrorKind::bad_file, "{}: '{}' is {}, and '{}' is {}; accepted: one of them, or the same twice",
+         object.where(), key, excerpt(object.at(key)), other, excerpt(object.at(other)));
+  key = other;
+}
+
 bool is_said(const JsonObject& object, std::string_view key) { return object.has(key) && !object.at(key).is_null(); }
 
 void refuse(const JsonObject& object, std::string_view key, std::string_view accepted) {

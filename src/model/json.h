@@ -57,6 +57,8 @@ class JsonObject {
 
 // Whether a key is there and not null.
 bool is_said(const JsonObject& object, std::string_view key);
+// `key` becomes `other` where that is said. Throws bad_file where both are, and differ.
+void take_other_name(const JsonObject& object, std::string_view other, std::string_view& key);
 // Throws unsupported: the value is understood, and not done.
 [[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted);
 

@@ -124,7 +124,8 @@ void check_no_prompt(const fs::path& folder) {
 }  // namespace
 
 PoolingConfig read_pooling(const fs::path& folder, const ModelConfig& config) {
-  PoolingConfig result{.pooling = is_decoder(config.family) ? Pooling::last : Pooling::cls};
+  const bool has_cls = config.family != Family::t5;  // which has no token in front of a text
+  PoolingConfig result{.pooling = is_decoder(config.family) ? Pooling::last : has_cls ? Pooling::cls : Pooling::mean};
   if (is_there(folder / file_names::kModules)) read_modules(folder, config, result);
   check_no_prompt(folder);
   result.max_tokens = read_max_tokens(folder, config.max_positions);

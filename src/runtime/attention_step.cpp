@@ -2,6 +2,7 @@
 #include "src/runtime/attention_step.h"
 
 #include "src/base/error.h"
+#include "src/tensor/convert.h"
 
 namespace stof {
 namespace {
@@ -38,6 +39,18 @@ TensorView one_row_each(void* data, const HeadsShape& shape, const Frame& frame)
 }
 
 }  // namespace
+
+std::shared_ptr<const RelativeBias> relative_bias_of(const op::Scores& scores, const Node& node, WeightStore& weights,
+                                                     const Device& device) {
+  if (!scores.biased) return nullptr;
+  const TensorView& weight = node.weights[0].tensor;
+  const auto bias = weights.find_or_make(fmt::format("{} relative bias", weight.data), [&] {
+    const Tensor values = converted(weight, DType::f32);
+    return std::make_shared<const RelativeBias>(std::span(values.as<float>(), static_cast<std::size_t>(values.size())),
+                                                weight.dim(0), weight.dim(1) / 2, device);
+  });
+  return std::static_pointer_cast<const RelativeBias>(bias);
+}
 
 std::byte* AttentionStep::data_of(int which, const Frame& frame) const {
   const auto i = static_cast<std::size_t>(which);
@@ -125,7 +138,7 @@ void AttentionStep::operator()(const Frame& frame) const {
   if (copies_keys(frame)) keep_keys(frame);
   AttentionArguments arguments =
       frame.cached != nullptr && frame.cached->continues ? with_cached_keys(frame) : among_themselves(frame);
-  arguments.scale = scale;
+  if (scores.scale) arguments.scale = static_cast<float>(*scores.scale);
   arguments.relative_bias = bias.get();
   arguments.stream = frame.queue.stream;
   arguments.backwards = frame.queue.backwards;

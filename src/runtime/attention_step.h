@@ -10,6 +10,7 @@
 #include "src/backend/contract.h"
 #include "src/runtime/cache_layer.h"
 #include "src/runtime/slot.h"
+#include "src/runtime/weight_store.h"
 
 namespace stof {
 
@@ -31,6 +32,10 @@ inline const TokenAttentionShape* joined_at(const Frame& frame, std::size_t site
   return &*(*frame.joined)[site];
 }
 
+// Of a node whose scores have one, else null. Nodes with one table share what is made of it.
+std::shared_ptr<const RelativeBias> relative_bias_of(const op::Scores& scores, const Node& node, WeightStore& weights,
+                                                     const Device& device);
+
 struct AttentionStep {
   std::array<Slot, 3> qkv;
   std::array<std::int64_t, 3> first_column;  // of each, in rows that are `stride` elements apart
@@ -38,9 +43,9 @@ struct AttentionStep {
   Slot out;
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   DType dtype = DType::f32;
-  std::optional<float> scale = {};
-  std::shared_ptr<const RelativeBias> bias = {};
-  std::size_t site = 0;                  // whose plan it goes by
+  op::Scores scores = {};
+  std::shared_ptr<const RelativeBias> bias = {};  // of those that have one
+  std::size_t site = 0;                           // whose plan it goes by
   std::optional<CacheLayer> layer = {};  // k and v beside each other in one row can be kept; nothing: they are apart
   std::optional<TurnedInFront> in_front = {};  // where a Rotate writes the layer's keys
   bool may_join = false;                       // all that a step does between two products in one launch

@@ -321,27 +321,10 @@ class ProgramBuilder {
     return sites.size() - 1;
   }
 
-  // Layers with one table share what is made of it.
-  std::shared_ptr<const RelativeBias> bias_of(const op::Scores& scores, const Node& node) const {
-    if (!scores.biased) return nullptr;
-    const TensorView& weight = node.weights[0].tensor;
-    const auto bias = options_.weights->find_or_make(fmt::format("{} relative bias", weight.data), [&] {
-      const Tensor values = converted(weight, DType::f32);
-      return std::make_shared<const RelativeBias>(
-          std::span(values.as<float>(), static_cast<std::size_t>(values.size())), weight.dim(0), weight.dim(1) / 2,
-          options_.device);
-    });
-    return std::static_pointer_cast<const RelativeBias>(bias);
-  }
-  static std::optional<float> scale_of(const op::Scores& scores) {
-    return scores.scale ? std::optional(static_cast<float>(*scores.scale)) : std::nullopt;
-  }
-
   Step step(const op::Attend& op, const Node& node) {
     ++program_.attention_steps_;
     const std::int64_t hidden = columns(node.output), head_dim = hidden / op.heads;
-    const std::size_t of =
-        site({.heads = op.heads, .kv_heads = op.heads, .mask = op.mask, .scores = op.scores}, head_dim);
+    const std::size_t of = site({op.heads, op.heads, op.mask, op.scores}, head_dim);
     program_.sites_[of].all_join = false;
     return AttentionStep{.qkv = {slot(node.inputs[0]), slot(node.inputs[1]), slot(node.inputs[2])},
                          .first_column = {0, 0, 0},
@@ -351,8 +334,8 @@ class ProgramBuilder {
                          .kv_heads = op.heads,
                          .head_dim = head_dim,
                          .dtype = options_.dtype,
-                         .scale = scale_of(op.scores),
-                         .bias = bias_of(op.scores, node),
+                         .scores = op.scores,
+                         .bias = relative_bias_of(op.scores, node, *options_.weights, options_.device),
                          .site = of,
                          .backend = &backend_};
   }
@@ -387,8 +370,8 @@ class ProgramBuilder {
                              .kv_heads = op.kv_heads,
                              .head_dim = head_dim,
                              .dtype = options_.dtype,
-                             .scale = scale_of(op.scores),
-                             .bias = bias_of(op.scores, node),
+                             .scores = op.scores,
+                             .bias = relative_bias_of(op.scores, node, *options_.weights, options_.device),
                              .site = site(op, head_dim),
                              .layer = layer(),
                              .in_front = in_front(),

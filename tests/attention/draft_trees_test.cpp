@@ -381,7 +381,7 @@ TEST(DraftTreeMessages, NameKernelsThatDoNotReadThem) {
   shape.capped = true;
   EXPECT_ERROR(plan("causal", "stream_attention"), kUnsupported,
                "no attention kernel takes this problem:\n  stream_attention: it takes no draft trees beside scores "
-               "with a cap");
+               "with a cap or a bias");
 }
 
 }  // namespace

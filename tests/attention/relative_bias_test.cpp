@@ -125,6 +125,8 @@ TEST(RelativeBiasMessages, NameWhatIsAccepted) {
   const std::vector<float> infinite = {0, 1, 2, 3, std::numeric_limits<float>::infinity(), 5};
   EXPECT_ERROR(RelativeBias(infinite, 2, 1, cpu), kInvalid,
                "relative bias: inf of head 1 at distance 0; accepted: -1048576..1048576");
+  EXPECT_ERROR(RelativeBias(six, 65535, 1 << 24, cpu), kInvalid,
+               "relative bias: 65535 heads with a reach of 16777216; accepted: at most 15 heads then");
   EXPECT_ERROR(RelativeBias::alibi({}, 4, cpu), kInvalid, "relative bias: heads = 0; accepted: 1..65535");
   EXPECT_ERROR(RelativeBias::alibi(six, -4, cpu), kInvalid, "relative bias: reach = -4; accepted: 0..16777216");
 }

@@ -250,7 +250,7 @@ class Attention(Plans):
         self.assertEqual((of_few["kernel"], of_few["for_pages"]["kernel"]), ("stream_attention", "decode_attention"))
         self.assertEqual(found["mask"], "causal")
         self.assertEqual(found["shape"], {"batch": 2, "heads": 4, "kv_heads": 2, "queries": 24, "keys": 28,
-                                          "head_dim": 16, "dtype": "f16", "capped": False, "tree_queries": 0})  # fmt: skip
+                                          "head_dim": 16, "dtype": "f16", "capped": False, "tree_queries": 0, "biased": False})  # fmt: skip
 
     def test_one_plan_from_several_threads(self):
         problems = [Problem(seed=seed, dtype=F16, lengths=[(24, 28), (seed, seed)]) for seed in range(1, 5)]

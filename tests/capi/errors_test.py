@@ -106,7 +106,7 @@ class Errors(unittest.TestCase):
         self.refused("stof_plan_create: mask is NULL", lambda: create(None, whole, b"cpu", None, out))
         self.refused("stof_plan_create: shape is NULL", lambda: create(mask, None, b"cpu", None, out))
         self.refused("stof_plan_create: device is NULL", lambda: create(mask, whole, None, None, out))
-        self.refused("stof_plan_create: shape.struct_size is 0; accepted: 64, 72, 80", lambda: create(mask, Shape(), b"cpu", None, out))
+        self.refused("stof_plan_create: shape.struct_size is 0; accepted: 64, 72, 80, 88", lambda: create(mask, Shape(), b"cpu", None, out))
         for at, value, message in (
             (0, -1, "attention: batch = -1; accepted: 1..1073741824"),
             (1, 0, "attention: heads = 0; accepted: 1..1073741824"),

@@ -133,7 +133,7 @@ class Attention(unittest.TestCase):
         self.ok("--mask", "causal", "--relative-bias", file, "--softcap", "0.5")
         self.check("causal", softcap=0.5, bias=bias)
         even = npy.write(self.folder / "even.npy", (H, 6), [0.0] * (6 * H), "<f4")
-        self.refused(2, f"is f32 [{H}, 6]; accepted: f32 [{H}, W] with an odd W, for {H} heads", "--relative-bias", even)
+        self.refused(2, f"'even.npy' is f32 [{H}, 6]; accepted: f32 [{H}, W] with an odd W, for {H} heads", "--relative-bias", even)
 
     def test_lengths_for_queries_and_keys(self):
         lengths = npy.write(self.folder / "lengths.npy", (B, 2), (3, 4, 7, 9), "<i8")

@@ -133,7 +133,7 @@ class Main(unittest.TestCase):
                             done = stof(*words, option, value)
                             self.assertEqual(done.returncode, 2)
                             self.assertRegex(done.stderr, f"^stof: {option} '?{value}'?; accepted: {accepted}\n$")
-        self.assertEqual(found, {"--batch", "--compilers", "--global-tokens", "--heads", "--kv-heads", "--passes", "--scale", "--seconds", "--seed",
+        self.assertEqual(found, {"--batch", "--biased", "--compilers", "--global-tokens", "--heads", "--kv-heads", "--passes", "--scale", "--seconds", "--seed",
                                  "--seq-kv", "--softcap", "--temperature", "--threads", "--tokens", "--top-k",
                                  "--top-p", "--tree-queries"})  # fmt: skip
         for arguments, message in (

@@ -173,6 +173,9 @@ class Plan(unittest.TestCase):
         self.assertEqual(without["kernel"], "mma_attention")
         reason = "its form for biased scores is compiled when it is first wanted, and run-time compilation is off"
         self.assertIn({"kernel": "stream_attention", "reason": reason}, without["refusals"])
+        both = planned("causal", "--softcap")
+        self.assertEqual(both["kernel"], "mma_attention")
+        self.assertIn({"kernel": "stream_attention", "reason": "it caps scores or adds a bias to them, not both"}, both["refusals"])
         done = stof("causal", "--shape", "4,16,4096,64", "--device", "cpu", "--biased")
         self.assertIn("head_dim 64, f32, biased scores\n", done.stdout)
 

@@ -71,7 +71,8 @@ TEST_F(T5Config, HasTheNamesAndDefaultsOfTransformers) {
   EXPECT_EQ(std::tuple(config.head_dim, config.relative.buckets, config.relative.max_distance),
             std::tuple(64, 32, 128));
   EXPECT_EQ(std::pair(config.norm_epsilon, config.architecture), std::pair(1e-6, std::string("T5EncoderModel")));
-  const ModelConfig other = read("t5", {{"d_model", "absent"}, {"hidden_size", 48}, {"head_dim", 20}});
+  const ModelConfig other =
+      read("t5", {{"d_model", "absent"}, {"hidden_size", 48}, {"d_kv", "absent"}, {"head_dim", 20}});
   EXPECT_EQ(std::tuple(other.hidden_size, other.head_dim), std::tuple(48, 20));
   EXPECT_TRUE(read("t5", {{"model_type", "umt5"}, {"architectures", "absent"}}).relative.each_layer);
   EXPECT_FALSE(config.relative.each_layer);
@@ -85,6 +86,10 @@ TEST_F(T5Config, RefusesWhatIsNotComputed) {
   expect("t5", {{"relative_attention_num_buckets", 2}}, ErrorKind::bad_file,
          ": 'relative_attention_num_buckets' is 2; accepted: an integer from 4 to 65536");
   expect("t5", {{"d_kv", 300}}, ErrorKind::bad_file, ": 'd_kv' is 300; accepted: an integer from 1 to 256");
+  expect("t5", {{"head_dim", 20}}, ErrorKind::bad_file,
+         ": 'd_kv' is 12, and 'head_dim' is 20; accepted: one of them, or the same twice");
+  expect("t5", {{"dense_act_fn", "mish"}}, ErrorKind::unsupported,
+         ": 'dense_act_fn' is \"mish\"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish");
   expect("t5", {{"feed_forward_proj", "mish"}, {"dense_act_fn", "absent"}}, ErrorKind::unsupported,
          ": 'feed_forward_proj' is \"mish\"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish");
 }

@@ -207,7 +207,7 @@ class Errors(unittest.TestCase):
             (of([[1, "2", 3]]), "values[0][1] is '2', of type str; accepted: a number"),
             (of([[1, 2, math.nan]]), "values[0][2] = nan; accepted: a finite number"),
             (of([[1, 2, 3], [-math.inf, 2, 3]]), "values[1][0] = -inf; accepted: a finite number"),
-            (of([1, 2, 3]), "values is of type list" + kinds),
+            (of([1, 2, 3]), "values[0] is of type int" + kinds),
             (of(3.0), "values is of type float" + kinds),
             (of(None), "values is of type NoneType" + kinds),
             (of(Array((1, 3), [1, 2, 3], "<i4")), "values [1, 3] of i32 with strides [3, 1]; accepted: f32, contiguous"),
@@ -217,6 +217,8 @@ class Errors(unittest.TestCase):
             (lambda: stof.RelativeBias.alibi([0.5], 2**24 + 1), "reach = 16777217; accepted: 0 to 16777216"),
             (lambda: stof.RelativeBias.alibi([0.5], 1.0), "reach is 1.0, of type float; accepted: an integer"),
             (lambda: stof.RelativeBias.alibi(0.5, 3), "slopes is of type float; accepted: a number for each head"),
+            (lambda: stof.RelativeBias.alibi({0.5: 1}, 3), "slopes is of type dict; accepted: a number for each head"),
+            (of([{1.0, 2.0, 3.0}]), "values[0] is of type set; accepted: torch.Tensor, numpy.ndarray, sequences of as many numbers for each head"),
             (lambda: stof.RelativeBias.alibi([0.5, "1"], 3), "slopes[1] is '1', of type str; accepted: a number"),
             (lambda: stof.RelativeBias.alibi([], 3), "values [0, 7]" + accepted),
         ):
@@ -227,6 +229,17 @@ class Errors(unittest.TestCase):
         for wrong in (math.nan, math.inf, -math.inf):
             with self.assertRaisesRegex(stof.InvalidArgument, "^relative bias: .* of head 1 at distance -1; accepted: "):
                 stof.RelativeBias(Array((2, 3), [0, 0, 0, wrong, 0, 0]), device="cpu")
+
+    def test_under_a_table(self):
+        shape = {"batch": 1, "heads": 2, "queries": 5, "keys": 7, "head_dim": D, "dtype": "f32", "device": "cpu", "biased": True}
+        q, k, bias = Array((1, 2, 5, D)), Array((1, 2, 7, D)), stof.RelativeBias(random_values(2, 3), device="cpu")
+        table, plan = stof.TableAttention("bits", limit="causal", **shape), stof.Attention("causal", **shape)
+        table.update(Array((1, 1, 5, 7), [1] * 35, "|b1"))
+        out, same = nothing(1, 2, 5, D), nothing(1, 2, 5, D)
+        table.run(q, k, k, out=out, relative_bias=bias)
+        plan.run(q, k, k, out=same, relative_bias=bias)
+        for one, other in zip(out.numbers, same.numbers, strict=True):
+            self.assertAlmostEqual(one, other, delta=1e-6)
 
     def test_of_calls(self):
         q, k, out, shape = Array((1, 2, 4, D)), Array((1, 2, 4, D)), nothing(1, 2, 4, D), {"batch": 1, "heads": 2, "queries": 4, "keys": 4,
@@ -315,6 +328,9 @@ class Tensors(unittest.TestCase):
             (of(torch.ones(3)), "values [3]" + accepted),
             (of(numpy.ones((1, 2, 3))), "values [1, 2, 3]" + accepted),
             (of(torch.ones(2, 3, requires_grad=True)), "values requires a gradient, and there is no backward pass; call under torch.no_grad(), or detach it"),
+            (of(torch.ones(2, 3, device="meta")), "values is on meta, where there are no numbers; accepted: a tensor of the CPU or of a GPU"),
+            (lambda: stof.RelativeBias.alibi(torch.tensor(0.5), 3), "slopes is of type Tensor; accepted: a number for each head"),
+            (lambda: stof.RelativeBias.alibi(numpy.array(0.5), 3), "slopes is of type ndarray; accepted: a number for each head"),
             (of(torch.ones(2, 3, dtype=torch.complex64)), "values is of dtype torch.complex64; accepted: f32"),
             (of(numpy.array([["a", "b", "c"]])), "values is of dtype <U1; accepted: f32"),
             (of(numpy.ma.masked_array([[1.0, 2, 3]])), "values is a numpy.ma.MaskedArray, whose mask would not be heeded; accepted: numpy.ndarray, "

@@ -83,7 +83,7 @@ void load_kernels(StreamMask& mask, const Gpu& gpu, const AttentionPlan& plan) {
     return &instance_kernel(gpu, KernelUnit{name_of(mask.instance, dtype, of), source_of(mask.instance, dtype, of)},
                             kStreamEntry);
   };
-  if (mask.shape.capped && !mask.shape.biased) mask.capped = form(StreamForm::capped);
+  if (mask.shape.capped) mask.capped = form(StreamForm::capped);
   if (mask.shape.biased) mask.biased = form(StreamForm::biased);
   const bool lists = mask.workspaces->size().list > 0;
   if (lists || mask.window.window.parts > 0 || mask.spans)
@@ -197,6 +197,7 @@ void set_up_spans(StreamMask& mask, std::vector<RowSpan> rows, const Device& dev
 
 Refusal stream_refuses(const AttentionProblem& problem, const DeviceCaps& caps) {
   if (Refusal why = refuses_tiles(problem, caps, largest_head_dim(stream_instances()))) return why;
+  if (problem.shape.capped && problem.shape.biased) return "it caps scores or adds a bias to them, not both";
   const bool only_scales = !changes_scores(problem.shape);
   if (problem.shape.tree_queries > 0 && !(only_scales && problem.by_spans))
     return !only_scales ? "it takes no draft trees beside scores with a cap or a bias"

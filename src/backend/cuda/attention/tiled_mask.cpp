@@ -183,11 +183,11 @@ void run_tiles(const TiledMask& mask, const stof::AttentionCall& call, const Dev
   const bool in_pages = call.pages.table != nullptr, alone = mask.blocks == nullptr;
   if (!ordinary || (in_pages && alone) || call.softcap > kMostTiledCap) {
     if (alone)
-      fail_alone(in_pages    ? "the keys are in pages"
-                 : !ordinary ? fmt::format("scale = {}, which is not above 0{} and at most {}", call.scale,
-                                           call.bias.values == nullptr ? "" : ", 1e-18 beside a relative bias,",
-                                           kMostTiledScale)
-                             : fmt::format("softcap = {}, which is above {}", call.softcap, kMostTiledCap));
+      fail_alone(in_pages ? "the keys are in pages"
+                 : !ordinary
+                     ? fmt::format("scale = {}, which is not above {} and at most {}", call.scale,
+                                   call.bias.values == nullptr ? "0" : "1e-18 beside a relative bias", kMostTiledScale)
+                     : fmt::format("softcap = {}, which is above {}", call.softcap, kMostTiledCap));
     return launch_rows(*mask.blocks, call);
   }
   const bool arranged = mask.kernel != nullptr;
