@@ -197,7 +197,7 @@ class Errors(unittest.TestCase):
         self.refused("stof_plan_run: call is NULL", lambda: STOF.run(plan, None))
         for change, message in (
             (("struct_size", 8), f"stof_plan_run: call.struct_size is 8; accepted: {Call.page_table.offset}, "
-                                      f"{Call.softcap.offset}, {Call.device_q_lengths.offset}, {Call.tree.offset}, {c.sizeof(Call)}"),
+                                      f"{Call.softcap.offset}, {Call.device_q_lengths.offset}, {Call.tree.offset}, {Call.relative_bias.offset}, {c.sizeof(Call)}"),
             (("dtype", 99), "stof_plan_run: call.dtype is 99; accepted: 0..4, a stof_dtype"),
             (("dtype", F16), "stof_plan_run: call.dtype is f16; this plan takes f32"),
             (("batch", -2), "stof_plan_run: call.batch is -2; accepted: 0..2147483646"),
@@ -241,6 +241,9 @@ class Errors(unittest.TestCase):
     def test_callers_that_know_of_less(self):
         problem = Problem(batch=2, heads=4, queries=24, keys=28, d=16)
         call = problem.on(Host())
+        call.relative_bias = 3
+        call.struct_size = Call.relative_bias.offset
+        STOF.run(self.plan(problem), call)
         call.tree, call.tree_queries = 3, -1
         call.struct_size = Call.tree.offset
         STOF.run(self.plan(problem), call)

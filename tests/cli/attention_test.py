@@ -132,6 +132,8 @@ class Attention(unittest.TestCase):
             self.check("causal", bias=bias)
         self.ok("--mask", "causal", "--relative-bias", file, "--softcap", "0.5")
         self.check("causal", softcap=0.5, bias=bias)
+
+    def test_a_relative_bias_of_another_shape_is_refused(self):
         even = npy.write(self.folder / "even.npy", (H, 6), [0.0] * (6 * H), "<f4")
         self.refused(2, f"'even.npy' is f32 [{H}, 6]; accepted: f32 [{H}, W] with an odd W, for {H} heads", "--relative-bias", even)
 
