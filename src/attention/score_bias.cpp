@@ -70,10 +70,11 @@ std::shared_ptr<const void> brought(std::span<const float> values, const Device&
 bool is_of_host(const Device& device) { return device.backend->memory == nullptr; }
 
 std::vector<float> linear(std::span<const float> slopes, std::int64_t reach) {
-  check_sizes(slopes.size() * static_cast<std::size_t>(2 * std::max<std::int64_t>(reach, 0) + 1), std::ssize(slopes),
-              reach);
+  if (reach < 0 || reach > kMostReach) check_sizes(0, std::ssize(slopes), reach);  // says so
+  const auto places = static_cast<std::size_t>(2 * reach + 1);
+  check_sizes(slopes.size() * places, std::ssize(slopes), reach);
   std::vector<float> values;
-  values.reserve(slopes.size() * static_cast<std::size_t>(2 * reach + 1));
+  values.reserve(slopes.size() * places);
   for (const float slope : slopes)
     for (std::int64_t d = -reach; d <= reach; ++d) values.push_back(-slope * static_cast<float>(std::abs(d)));
   return values;

@@ -128,6 +128,8 @@ TEST(RelativeBiasMessages, NameWhatIsAccepted) {
   EXPECT_ERROR(RelativeBias(six, 65535, 1 << 24, cpu), kInvalid,
                "relative bias: 65535 heads with a reach of 16777216; accepted: at most 15 heads then");
   EXPECT_ERROR(RelativeBias::alibi({}, 4, cpu), kInvalid, "relative bias: heads = 0; accepted: 1..65535");
+  EXPECT_ERROR(RelativeBias::alibi(six, std::numeric_limits<std::int64_t>::max(), cpu), kInvalid,
+               "relative bias: reach = 9223372036854775807; accepted: 0..16777216");
   EXPECT_ERROR(RelativeBias::alibi(six, -4, cpu), kInvalid, "relative bias: reach = -4; accepted: 0..16777216");
 }
 
