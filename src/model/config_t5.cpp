@@ -2,7 +2,6 @@
 #include "src/model/config_t5.h"
 
 #include <limits>
-#include <optional>
 #include <string>
 
 #include "src/backend/contract.h"
