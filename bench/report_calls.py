@@ -4,6 +4,7 @@ attentions."""
 from report_values import milliseconds
 
 OURS = "stof"
+OF_VECTORS = ("longformer", "embedding_gemma", "encoders", "biased_encoders")  # of bench/peers; the last is encoders.py as it was called
 
 
 def failures_of(peers):
@@ -11,7 +12,7 @@ def failures_of(peers):
 
 
 def vectors_table(data):
-    """bench/peers/longformer.py, embedding_gemma.py and biased_encoders.py. Who failed stands below."""
+    """Of what OF_VECTORS names. Who failed stands below."""
     of_models, with_global = (key in data["rows"][0] for key in ("model", "global_tokens"))
     times = [{name: peer["median_us"] for name, peer in row["peers"].items() if "median_us" in peer} for row in data["rows"]]
     names = [OURS, *dict.fromkeys(name for found in times for name in found if name != OURS)]

@@ -204,10 +204,11 @@ def table_of(data):
         return report_gpu.regret_table(data)
     if "steps" in data:
         return report_steps.steps_table(data)
-    for command, function in (("longformer", report_calls.vectors_table), ("embedding_gemma", report_calls.vectors_table),
-                              ("biased_encoders", report_calls.vectors_table), ("continuous", report_calls.continuous_table)):
-        if data.get("command", "").startswith(f"peers {command} "):
-            return function(data)
+    command = data.get("command", "")
+    if command.startswith(tuple(f"peers {name} " for name in report_calls.OF_VECTORS)):
+        return report_calls.vectors_table(data)
+    if command.startswith("peers continuous "):
+        return report_calls.continuous_table(data)
     if "generated" in data:
         return report_generate.generate_table(data)
     if "trees" in data:

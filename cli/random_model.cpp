@@ -101,6 +101,26 @@ std::vector<Weight> list_t5_weights(const ModelConfig& config) {
   return weights;
 }
 
+// Names as in checkpoints of Nomic Embed on the Hub.
+std::vector<Weight> list_nomic_weights(const ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size, intermediate = config.intermediate_size;
+  std::vector<Weight> weights = {
+      {"embeddings.word_embeddings.weight", {config.vocab_size, hidden}, Fill::random},
+      {"embeddings.token_type_embeddings.weight", {config.type_vocab_size, hidden}, Fill::random}};
+  add_norm(weights, "emb_ln", hidden);
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    const std::string prefix = fmt::format("encoder.layers.{}.", layer);
+    weights.push_back({prefix + "attn.Wqkv.weight", {3 * hidden, hidden}, Fill::random});
+    weights.push_back({prefix + "attn.out_proj.weight", {hidden, hidden}, Fill::random});
+    add_norm(weights, prefix + "norm1", hidden);
+    for (const char* part : {"fc11", "fc12"})
+      weights.push_back({prefix + fmt::format("mlp.{}.weight", part), {intermediate, hidden}, Fill::random});
+    weights.push_back({prefix + "mlp.fc2.weight", {hidden, intermediate}, Fill::random});
+    add_norm(weights, prefix + "norm2", hidden);
+  }
+  return weights;
+}
+
 // Names as in checkpoints of Hugging Face's GPT2Model, whose matrices are [in, out].
 std::vector<Weight> list_gpt2_weights(const ModelConfig& config) {
   const std::int64_t hidden = config.hidden_size;
@@ -243,6 +263,21 @@ ModelConfig mpnet_base() {
           .first_position = 2};
 }
 
+// As nomic-embed-text-v1 and v1.5.
+ModelConfig nomic_base() {
+  ModelConfig config{.family = Family::nomic,
+                     .architecture = "NomicBertModel",
+                     .vocab_size = 1000,
+                     .hidden_size = 768,
+                     .layers = 12,
+                     .heads = 12,
+                     .intermediate_size = 3072,
+                     .type_vocab_size = 2,
+                     .activation = "silu"};
+  config.rotary.assign(static_cast<std::size_t>(config.layers), {.reach = {}, .theta = 1000});
+  return config;
+}
+
 // As the encoder of t5-base, and so of sentence-t5-base and gtr-t5-base.
 ModelConfig t5_base() {
   ModelConfig config{.family = Family::t5,
@@ -265,6 +300,7 @@ ModelConfig config_named(const std::string& name) {
   if (name == "modernbert-base" || name == "modernbert-large") return modernbert_named(name);
   if (name == "longformer-base") return longformer_base();
   if (name == "mpnet-base") return mpnet_base();
+  if (name == "nomic-base") return nomic_base();
   if (name == "t5-base") return t5_base();
   if (name == "llama-3.2-1b" || name == "qwen3-0.6b") return llama_named(name);
   ModelConfig config{.family = Family::bert, .architecture = "BertModel", .vocab_size = 1000, .activation = "gelu"};
@@ -283,7 +319,7 @@ ModelConfig config_named(const std::string& name) {
     fail(
         ErrorKind::invalid_argument,
         "random model '{}'; accepted: bert-base, bert-large, gpt2, modernbert-base, modernbert-large, longformer-base, "
-        "mpnet-base, t5-base, llama-3.2-1b, qwen3-0.6b",
+        "mpnet-base, nomic-base, t5-base, llama-3.2-1b, qwen3-0.6b",
         name);
   }
   return config;
@@ -317,6 +353,7 @@ std::vector<Weight> weights_of(const ModelConfig& config) {
     case Family::modernbert: return list_modernbert_weights(config);
     case Family::llama: return list_llama_weights(config);
     case Family::mpnet: return list_mpnet_weights(config);
+    case Family::nomic: return list_nomic_weights(config);
     case Family::t5: return list_t5_weights(config);
     default: return list_weights(config);
   }

@@ -175,7 +175,7 @@ void add_tune(CLI::App& app) {
   auto* random =
       tuned->add_option("--random", command->random,
                         "a model with random weights in its place: bert-base, bert-large, gpt2, modernbert-base, "
-                        "modernbert-large, longformer-base, mpnet-base, t5-base, llama-3.2-1b, qwen3-0.6b");
+                        "modernbert-large, longformer-base, mpnet-base, nomic-base, t5-base, llama-3.2-1b, qwen3-0.6b");
   model->excludes(random);
   add_number(tuned, "--batch", command->batch, "texts of a call")->capture_default_str();
   add_number(tuned, "--seq", command->seq, "tokens of each")->capture_default_str();

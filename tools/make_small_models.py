@@ -19,7 +19,7 @@ import transformers
 from nasty_strings import REAL
 from safetensors.torch import save_file
 from small_tokenizers import (
-    gemma_tokenizer, gpt2_tokenizer, llama3_tokenizer, mistral_tokenizer, modernbert_tokenizer, mpnet_tokenizer, qwen_tokenizer,
+    eurobert_tokenizer, gemma_tokenizer, gpt2_tokenizer, llama3_tokenizer, mistral_tokenizer, modernbert_tokenizer, mpnet_tokenizer, qwen_tokenizer,
     roberta_tokenizer, t5_converted_tokenizer, t5_tokenizer, wordpiece, xlm_roberta_tokenizer)  # fmt: skip
 
 SIZES = {"hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 200}
@@ -153,6 +153,34 @@ def qwen3(tokens):
         tie_word_embeddings=True, **decoder_sizes(tokens)))  # fmt: skip
 
 
+def phi3(tokens):
+    """A window in all layers, two heads a key head, q, k and v as one matrix, and the gate with what it lets through."""
+    return transformers.Phi3ForCausalLM(transformers.Phi3Config(
+        num_key_value_heads=2, sliding_window=12, pad_token_id=0, bos_token_id=1, eos_token_id=2, **decoder_sizes(tokens)))  # fmt: skip
+
+
+def gemma2(tokens):
+    """Windows in every other layer; scores divided by another number than the heads' width, and capped where they are not yet
+    large, as those of the vocabulary are."""
+    return transformers.Gemma2ForCausalLM(transformers.Gemma2Config(
+        num_key_value_heads=2, head_dim=16, query_pre_attn_scalar=20, sliding_window=10, attn_logit_softcapping=2.0,
+        final_logit_softcapping=2.0, attn_implementation="eager", **{**decoder_sizes(tokens), "num_hidden_layers": 4}))  # fmt: skip
+
+
+def eurobert(tokens):
+    """Two heads a key head, which are wider together than the model, and biases of the feed-forward part."""
+    return transformers.EuroBertForMaskedLM(transformers.EuroBertConfig(
+        num_key_value_heads=2, head_dim=12, mlp_bias=True, pad_token_id=0, bos_token_id=1, eos_token_id=2, mask_token_id=3,
+        rope_parameters={"rope_type": "default", "rope_theta": 2500.0}, **decoder_sizes(tokens)))  # fmt: skip
+
+
+def nomic(tokens):
+    s = SIZES
+    return transformers.NomicBertForMaskedLM(transformers.NomicBertConfig(
+        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=3, num_attention_heads=s["heads"], intermediate_size=48,
+        max_position_embeddings=s["positions"]))  # fmt: skip
+
+
 def gemma3(tokens):
     """Windows by angles of their own in all layers but one, of which the angles are slowed; scores divided by another
     number than the heads' width."""
@@ -172,7 +200,7 @@ def randomise(model, spread, table=1):
     for name, parameter in model.named_parameters():
         values = torch.randn(parameter.shape)
         if "norm" in name.lower() or ".ln_" in name:
-            from_one = model.config.model_type == "gemma3_text"  # its scales are stored so
+            from_one = model.config.model_type in ("gemma2", "gemma3_text")  # its scales are stored so
             parameter.data = 0.2 * values + (1 if name.endswith("weight") and not from_one else 0)
         elif parameter.dim() == 1:
             parameter.data = 0.2 * values
@@ -216,6 +244,12 @@ def write_shards(folder, model, count=3):
     total = sum(t.numel() * t.element_size() for shard in shards for t in shard.values())
     text = json.dumps({"metadata": {"total_size": total}, "weight_map": dict(sorted(index.items()))}, indent=1)
     (folder / "model.safetensors.index.json").write_text(text + "\n")
+
+
+def write_as_published(folder, model):
+    """By names that transformers has not, and makes its own of when it reads them."""
+    model.to(torch.float16).save_pretrained(folder)
+    model.to(torch.float32)
 
 
 def auto_encoder(folder):
@@ -307,10 +341,14 @@ FAMILIES = {
     "mistral": (mistral, mistral_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "qwen2": (qwen2, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "qwen3": (qwen3, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "phi3": (phi3, mistral_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "gemma2": (gemma2, gemma_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "eurobert": (eurobert, eurobert_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "nomic": (nomic, wordpiece, write_as_published),
     "gemma3": (gemma3, gemma_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
 }  # fmt: skip
 WITH_BUCKETS = ("mpnet", "t5", "t5_gated")  # of distances between tokens, for a bias of scores
-DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3")
+DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3")
 
 
 def write_origin(file, named):

@@ -168,6 +168,16 @@ def llama3_tokenizer():
     return tokenizer
 
 
+def eurobert_tokenizer():
+    """As EuroBERT's: Llama 3's, with a token behind a text, too."""
+    tokenizer = llama3_tokenizer()
+    ends = [(token, tokenizer.token_to_id(token)) for token in ("<|begin_of_text|>", "<|end_of_text|>")]
+    tokenizer.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single="<|begin_of_text|> $A <|end_of_text|>", special_tokens=ends)])  # fmt: skip
+    return tokenizer
+
+
 def qwen_tokenizer():
     """As Qwen 2's and 3's: form NFC first, no token around a text."""
     tokenizer = split_byte_level(r"\p{N}", ["<|endoftext|>", "<|im_start|>", "<|im_end|>"])

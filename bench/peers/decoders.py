@@ -18,6 +18,12 @@ SIZES = {
     "Gemma3-1B": {"vocab_size": 262144, "hidden_size": 1152, "intermediate_size": 6912, "num_hidden_layers": 26, "head_dim": 256,
                   "num_attention_heads": 4, "num_key_value_heads": 1, "max_position_embeddings": 32768, "sliding_window": 512,
                   "query_pre_attn_scalar": 256, "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True, "rms_norm_eps": 1e-6},
+    "Gemma2-2B": {"vocab_size": 256000, "hidden_size": 2304, "intermediate_size": 9216, "num_hidden_layers": 26, "head_dim": 256,
+                  "num_attention_heads": 8, "num_key_value_heads": 4, "max_position_embeddings": 8192, "sliding_window": 4096,
+                  "query_pre_attn_scalar": 256, "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True, "rms_norm_eps": 1e-6},
+    "Phi3-mini": {"vocab_size": 32064, "hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 32, "num_attention_heads": 32,
+                  "num_key_value_heads": 32, "max_position_embeddings": 4096, "sliding_window": 2047, **LAYER, "rms_norm_eps": 1e-5,
+                  "tie_word_embeddings": False},
     "small": {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 32,
               "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 2048, **LAYER},
 }  # fmt: skip
@@ -27,11 +33,21 @@ THETA = 1e6
 EMBEDDING_STD = 0.08  # where products keep the size of what goes into them
 
 
+def family_of(size: str) -> str:
+    """As the folders of tests/data/families are named."""
+    name = size.split("-")[0].lower()
+    return name if name in ("gemma2", "gemma3", "phi3") else "qwen3"
+
+
 def decoder_of(size: str, std: float):
-    """A Gemma 3 where the name says so, else a Qwen3."""
+    """Of the family that the name begins with, a Qwen3 where none is."""
     import transformers
-    if size.startswith("Gemma3"):
-        return transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(initializer_range=std, **SIZES[size]))
+    known = {"gemma2": (transformers.Gemma2ForCausalLM, transformers.Gemma2Config),
+             "gemma3": (transformers.Gemma3ForCausalLM, transformers.Gemma3TextConfig),
+             "phi3": (transformers.Phi3ForCausalLM, transformers.Phi3Config)}  # fmt: skip
+    if family_of(size) in known:
+        model, config = known[family_of(size)]
+        return model(config(initializer_range=std, **SIZES[size]))
     rope = {"rope_type": "default", "rope_theta": THETA}
     return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(rope_parameters=rope, initializer_range=std, **SIZES[size]))
 
@@ -46,7 +62,7 @@ def random_decoder(folder: Path, size: str) -> Path:
             model = decoder_of(size, std)
         model.get_input_embeddings().weight.data *= EMBEDDING_STD / std
         model.to(torch.bfloat16).save_pretrained(folder, max_shard_size="100GB")  # one file
-        shutil.copy(FAMILIES / ("gemma3" if size.startswith("Gemma3") else "qwen3") / "tokenizer.json", folder)
+        shutil.copy(FAMILIES / family_of(size) / "tokenizer.json", folder)
     found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     for key, wanted in SIZES[size].items():
         if found.get(key) != wanted:

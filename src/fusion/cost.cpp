@@ -71,6 +71,7 @@ double attention_us(const op::AttendPacked& attend, const Work& work, const Cost
                              .keys = context.longest,
                              .head_dim = work.graph.value(work.node.output).columns / attend.heads,
                              .dtype = context.dtype,
+                             .capped = attend.scores.softcap.has_value(),
                              .biased = attend.scores.biased};
   try {
     // A sum is for items of one length, which a session's texts seldom are.

@@ -29,7 +29,7 @@ Graph without_logits(Graph simplified) {
 
 Graph build_graph(const Model& model, GraphResult result, std::int64_t global_tokens) {
   if (result == GraphResult::logits && !is_decoder(model.config.family))
-    fail(ErrorKind::unsupported, "no logits of {}; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3",
+    fail(ErrorKind::unsupported, "no logits of {}; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Phi-3, Gemma",
          model.config.architecture);
   check_global_tokens(model.config, global_tokens);
   switch (model.config.family) {
@@ -40,7 +40,9 @@ Graph build_graph(const Model& model, GraphResult result, std::int64_t global_to
     case Family::gpt2: return build_gpt2(model, result);
     case Family::modernbert: return build_modernbert(model);
     case Family::llama:
-    case Family::gemma: return build_llama(model, result);
+    case Family::gemma:
+    case Family::eurobert: return build_llama(model, result);
+    case Family::nomic: return build_nomic(model);
     case Family::mpnet: return build_mpnet(model);
     case Family::t5: return build_t5(model);
   }

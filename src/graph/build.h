@@ -20,8 +20,9 @@ Graph build_mpnet(const Model& model);
 Graph build_t5(const Model& model);  // the encoders of T5, mT5 and UMT5
 Graph build_gpt2(const Model& model, GraphResult result = GraphResult::hidden);
 Graph build_modernbert(const Model& model);
-Graph build_llama(const Model& model,
-                  GraphResult result = GraphResult::hidden);  // Mistral, Qwen2, Qwen3 and Gemma, too
+Graph build_nomic(const Model& model);
+// Mistral, Qwen2, Qwen3, Phi-3, Gemma and EuroBERT, too.
+Graph build_llama(const Model& model, GraphResult result = GraphResult::hidden);
 
 // Of a simplified graph whose result is logits: what it is without them.
 Graph without_logits(Graph simplified);

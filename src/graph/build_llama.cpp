@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoders of Llama's kind (Touvron et al. 2023): pre-norm by the root mean square, positions by turning q and k, heads
 // that share keys, a gate in the feed-forward part. Mistral adds a window, Qwen2 biases of q, k and v, Qwen3 norms of
-// heads, and Gemma 3 norms of what layers add.
+// heads, Gemma 2 norms of what layers add and caps of scores, Gemma 3 the former norms of both; Phi-3 stacks matrices,
+// and EuroBERT sees both sides.
 #include <fmt/format.h>
+
+#include <cmath>
 
 #include "src/graph/build.h"
 #include "src/graph/builder.h"
@@ -68,9 +71,10 @@ class LlamaDecoder {
 
   ValueId attention(ValueId x, const RotaryLayer& layer) {
     const std::int64_t heads = config_.heads, kv_heads = config_.kv_heads, head_dim = config_.head_dim;
-    const std::array<Part, 3> parts{{{"self_attn.q_proj", heads * head_dim},
-                                     {"self_attn.k_proj", kv_heads * head_dim},
-                                     {"self_attn.v_proj", kv_heads * head_dim}}};
+    std::vector<Part> parts{{"self_attn.q_proj", heads * head_dim},
+                            {"self_attn.k_proj", kv_heads * head_dim},
+                            {"self_attn.v_proj", kv_heads * head_dim}};
+    if (config_.stacked_weights) parts = {{"self_attn.qkv_proj", (heads + 2 * kv_heads) * head_dim}};
     const ValueId qkv = projection("self_attn.qkv", parts, x, config_.hidden_size, config_.attention_bias);
     op::Rotate rotate{.heads = heads, .kv_heads = kv_heads, .theta = layer.theta, .scaling = layer.scaling};
     std::vector<Weight> scales;
@@ -83,14 +87,23 @@ class LlamaDecoder {
     const Mask side = config_.causal ? causal() : all();
     const Mask mask = layer.reach ? side & window(*layer.reach) : side;
     const ValueId context = builder_.node(
-        prefix_ + "self_attn", op::AttendPacked{.heads = heads, .kv_heads = kv_heads, .mask = mask}, {turned}, {});
+        prefix_ + "self_attn", op::AttendPacked{.heads = heads, .kv_heads = kv_heads, .mask = mask, .scores = scores()},
+        {turned}, {});
     const Part out{"self_attn.o_proj", config_.hidden_size};
     return projection("self_attn.o_proj", {&out, 1}, context, heads * head_dim, config_.attention_out_bias);
   }
 
+  // Norms of q have taken what scores are divided by, where there are some (gemma_norms.h).
+  op::Scores scores() const {
+    op::Scores scores{.softcap = config_.score_cap};
+    if (config_.score_divisor > 0 && !config_.head_norms) scores.scale = 1 / std::sqrt(config_.score_divisor);
+    return scores;
+  }
+
   ValueId feed_forward(ValueId x) {
     const std::int64_t intermediate = config_.intermediate_size;
-    const std::array<Part, 2> parts{{{"mlp.gate_proj", intermediate}, {"mlp.up_proj", intermediate}}};
+    std::vector<Part> parts{{"mlp.gate_proj", intermediate}, {"mlp.up_proj", intermediate}};
+    if (config_.stacked_weights) parts = {{"mlp.gate_up_proj", 2 * intermediate}};
     const ValueId expanded = projection("mlp.gate_up", parts, x, config_.hidden_size, config_.mlp_bias);
     const Part down{"mlp.down_proj", config_.hidden_size};
     return projection("mlp.down_proj", {&down, 1}, builder_.gate(prefix_ + "mlp.gate", expanded), intermediate,

@@ -57,6 +57,7 @@ struct Rotate {  // qkv [tokens, (heads + 2 kv_heads) * head_dim]
 struct Scores {
   std::optional<double> scale = {};  // nothing: 1 / sqrt(head_dim)
   bool biased = false;
+  std::optional<double> softcap = {};  // what is scaled becomes softcap * tanh(x / softcap)
 };
 struct Attend {  // q, k, v
   std::int64_t heads = 1;

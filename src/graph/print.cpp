@@ -40,8 +40,8 @@ std::string detail(const op::Rotate& op) {
   return op.norm ? text + fmt::format(" norm={}", *op.norm) : text;
 }
 std::string detail(const op::Scores& scores) {
-  return fmt::format("{}{}", scores.scale ? fmt::format(" scale={}", *scores.scale) : "",
-                     scores.biased ? " biased" : "");
+  return fmt::format("{}{}{}", scores.scale ? fmt::format(" scale={}", *scores.scale) : "",
+                     scores.softcap ? fmt::format(" softcap={}", *scores.softcap) : "", scores.biased ? " biased" : "");
 }
 std::string detail(const op::Attend& op) {
   return fmt::format("heads={} mask={}{}", op.heads, op.mask.text(), detail(op.scores));

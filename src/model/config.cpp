@@ -14,6 +14,7 @@
 #include "src/model/config_gemma.h"
 #include "src/model/config_llama.h"
 #include "src/model/config_modernbert.h"
+#include "src/model/config_nomic.h"
 #include "src/model/config_rotary.h"
 #include "src/model/config_t5.h"
 #include "src/model/file_names.h"
@@ -93,6 +94,14 @@ constexpr std::array<std::string_view, 5> kQwen2{"Qwen2Model", "Qwen2ForCausalLM
 constexpr std::array<std::string_view, 5> kQwen3{"Qwen3Model", "Qwen3ForCausalLM", "Qwen3ForSequenceClassification",
                                                  "Qwen3ForTokenClassification", "Qwen3ForQuestionAnswering"};
 
+constexpr std::array<std::string_view, 4> kPhi3{"Phi3Model", "Phi3ForCausalLM", "Phi3ForSequenceClassification",
+                                                "Phi3ForTokenClassification"};
+constexpr std::array<std::string_view, 4> kGemma2{"Gemma2Model", "Gemma2ForCausalLM", "Gemma2ForSequenceClassification",
+                                                  "Gemma2ForTokenClassification"};
+constexpr std::array<std::string_view, 4> kEuroBert{
+    "EuroBertModel", "EuroBertForMaskedLM", "EuroBertForSequenceClassification", "EuroBertForTokenClassification"};
+constexpr std::array<std::string_view, 4> kNomic{
+    "NomicBertModel", "NomicBertForMaskedLM", "NomicBertForSequenceClassification", "NomicBertForTokenClassification"};
 constexpr std::array<std::string_view, 3> kGemma3{"Gemma3TextModel", "Gemma3ForCausalLM",
                                                   "Gemma3TextForSequenceClassification"};
 
@@ -129,17 +138,22 @@ struct FamilyKeys {
   std::span<const std::string_view> architectures;
   std::string_view hidden_size, layers, heads, intermediate_size, positions, activation;
 };
-constexpr FamilyKeys llama_keys(std::string_view model_type, std::span<const std::string_view> architectures) {
-  return {Family::llama,       model_type,
-          architectures,       "hidden_size",
-          "num_hidden_layers", "num_attention_heads",
-          "intermediate_size", "max_position_embeddings",
-          "hidden_act"};
+constexpr FamilyKeys llama_keys(std::string_view model_type, std::span<const std::string_view> architectures,
+                                Family family = Family::llama, std::string_view activation = "hidden_act") {
+  return {family,
+          model_type,
+          architectures,
+          "hidden_size",
+          "num_hidden_layers",
+          "num_attention_heads",
+          "intermediate_size",
+          "max_position_embeddings",
+          activation};
 }
 constexpr FamilyKeys t5_keys(std::string_view model_type, std::span<const std::string_view> architectures) {
   return {Family::t5, model_type, architectures, "d_model", "num_layers", "num_heads", "d_ff", "", ""};
 }
-constexpr std::array<FamilyKeys, 16> kFamilies{{
+constexpr std::array<FamilyKeys, 20> kFamilies{{
     {Family::bert, "bert", kBert, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
      "max_position_embeddings", "hidden_act"},
     {Family::roberta, "roberta", kRoberta, "hidden_size", "num_hidden_layers", "num_attention_heads",
@@ -157,8 +171,11 @@ constexpr std::array<FamilyKeys, 16> kFamilies{{
     llama_keys("mistral", kMistral),
     llama_keys("qwen2", kQwen2),
     llama_keys("qwen3", kQwen3),
-    {Family::gemma, "gemma3_text", kGemma3, "hidden_size", "num_hidden_layers", "num_attention_heads",
-     "intermediate_size", "max_position_embeddings", "hidden_activation"},
+    llama_keys("phi3", kPhi3),
+    llama_keys("gemma2", kGemma2, Family::gemma, "hidden_activation"),
+    llama_keys("gemma3_text", kGemma3, Family::gemma, "hidden_activation"),
+    llama_keys("eurobert", kEuroBert, Family::eurobert),
+    {Family::nomic, "nomic_bert", kNomic, "n_embd", "n_layer", "n_head", "n_inner", "n_positions", ""},
     {Family::mpnet, "mpnet", kMpnet, "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
      "max_position_embeddings", "hidden_act"},
     t5_keys("t5", kT5),
@@ -194,6 +211,7 @@ FamilyKeys read_family(const JsonObject& object) {
   take_other_name(object, "num_hidden_layers", keys.layers);
   take_other_name(object, "num_attention_heads", keys.heads);
   if (!keys.positions.empty()) take_other_name(object, "max_position_embeddings", keys.positions);
+  if (keys.family == Family::nomic) take_other_name(object, "intermediate_size", keys.intermediate_size);
   return keys;
 }
 
@@ -234,7 +252,7 @@ std::int64_t least_positions(Family family) { return is_decoder(family) ? 1 : 2;
 
 std::string_view usual_activation(Family family) {
   const bool by_tanh = family == Family::gpt2 || family == Family::gemma;
-  return by_tanh ? "gelu_new" : family == Family::llama ? "silu" : "gelu";
+  return by_tanh ? "gelu_new" : family == Family::llama || family == Family::eurobert ? "silu" : "gelu";
 }
 
 ModelConfig read_sizes(const JsonObject& object, const FamilyKeys& keys) {
@@ -325,8 +343,10 @@ ModelConfig read_config(const std::filesystem::path& folder) {
     case Family::longformer: read_longformer(object, config); break;
     case Family::gpt2: read_gpt2(object, config); break;
     case Family::modernbert: read_modernbert(object, config); break;
-    case Family::llama: read_llama(object, keys.model_type, config); return config;
-    case Family::gemma: read_gemma(object, config); return config;
+    case Family::llama:
+    case Family::eurobert: read_llama(object, keys.model_type, config); return config;
+    case Family::gemma: read_gemma(object, keys.model_type, config); return config;
+    case Family::nomic: read_nomic(object, config); return config;
     case Family::mpnet: read_mpnet(object, config); break;
     case Family::t5: read_t5(object, keys.model_type, config); return config;
   }

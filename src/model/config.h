@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,10 @@ enum class Family : std::uint8_t {
   longformer,
   gpt2,
   modernbert,
-  llama,  // Mistral, Qwen2 and Qwen3, too
-  gemma,  // the text models of Gemma 3
+  llama,     // Mistral, Qwen2, Qwen3 and Phi-3, too
+  gemma,     // Gemma 2, and the text models of Gemma 3
+  eurobert,  // an encoder of Llama's kind
+  nomic,
   mpnet,
   t5,  // the encoders of T5, mT5 and UMT5
 };
@@ -53,25 +56,27 @@ struct ModelConfig {
   std::string not_applied = {};            // "FILE: 'KEY' is VALUE, ...": what would change the texts that are made
   bool causal = true;                      // of decoders: a token sees what is before it; else what is behind it, too
   bool tied_head = true;                   // of decoders: logits are products with the table of tokens
-  std::vector<RotaryLayer> rotary = {};    // ModernBERT, Llama, Gemma: each layer's
+  std::vector<RotaryLayer> rotary = {};    // ModernBERT, Nomic, and all of Llama's kind: each layer's
   std::vector<std::int64_t> reaches = {};  // Longformer: how many tokens one of each layer sees to either side
   bool attention_bias = true, mlp_bias = true, norm_bias = true;
-  // Llama and Gemma.
+  // Of Llama's kind: Llama, Gemma, EuroBERT.
   std::int64_t kv_heads = 0, head_dim = 0;
   bool attention_out_bias = false;
-  bool head_norms = false;  // heads of q and k are normalised before they are turned
+  bool head_norms = false;       // heads of q and k are normalised before they are turned
+  bool stacked_weights = false;  // q, k and v are one matrix in the file, and a gate and what it lets through another
   // T5, which has head_dim, too.
   bool gated_mlp = false;
   bool unscaled_scores = false;
   // Gemma.
-  bool post_norms = false;   // what a layer adds is normalised first
-  double score_divisor = 0;  // scores are divided by its root, in place of that of head_dim
+  bool post_norms = false;                               // what a layer adds is normalised first
+  double score_divisor = 0;                              // scores are divided by its root, in place of that of head_dim
+  std::optional<double> score_cap = {}, logit_cap = {};  // x becomes cap * tanh(x / cap)
 
   std::int64_t position_rows() const { return first_position + max_positions; }
 };
 
 struct PoolingConfig {
-  Pooling pooling = Pooling::cls;  // when nothing says otherwise; of decoders: last, of T5: mean
+  Pooling pooling = Pooling::cls;  // when nothing says otherwise; of decoders last, of some mean
   bool normalize = false;
   std::int64_t max_tokens = 0;         // max_seq_length of sentence_bert_config.json, else max_positions
   std::vector<DenseLayer> dense = {};  // of pooled vectors, in this order, before they are normalised

@@ -12,10 +12,16 @@ namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
 
+bool is_qwen(std::string_view model_type) { return model_type == "qwen2" || model_type == "qwen3"; }
+
+// Models that see everything, whatever layer_types says.
+bool has_windows(std::string_view model_type) { return model_type != "llama" && model_type != "eurobert"; }
+
 // What transformers takes where the file says nothing.
 HeadDefaults default_heads(std::string_view model_type) {
   HeadDefaults unsaid;
-  if (model_type != "llama") unsaid.kv_heads = model_type == "mistral" ? 8 : 32;
+  if (model_type == "mistral") unsaid.kv_heads = 8;
+  if (is_qwen(model_type)) unsaid.kv_heads = 32;
   if (model_type == "qwen3") unsaid.head_dim = 128;
   return unsaid;
 }
@@ -30,9 +36,9 @@ std::optional<std::vector<bool>> read_kinds(const JsonObject& object, std::strin
                                             const ModelConfig& config) {
   std::optional<std::vector<bool>> sees_all = read_layer_types(object, config.layers);
   const bool windowed = is_windowed(sees_all);
-  if (windowed && model_type == "llama")
-    fail(ErrorKind::unsupported, "{}: 'layer_types' has \"sliding_attention\"; accepted of llama: \"full_attention\"",
-         object.where());
+  if (windowed && !has_windows(model_type))
+    fail(ErrorKind::unsupported, "{}: 'layer_types' has \"sliding_attention\"; accepted of {}: \"full_attention\"",
+         object.where(), model_type);
   if (windowed && object.has("sliding_window") && !is_said(object, "sliding_window"))
     object.refuse("sliding_window", "a number where layer_types has \"sliding_attention\"");
   return sees_all;
@@ -43,17 +49,18 @@ std::optional<std::vector<bool>> read_kinds(const JsonObject& object, std::strin
 std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, std::string_view model_type,
                                                       const ModelConfig& config) {
   std::vector<std::optional<std::int64_t>> windows(static_cast<std::size_t>(config.layers));
+  const bool phi = model_type == "phi3", qwen = is_qwen(model_type);
+  if (phi && is_said(object, "layer_types")) refuse(object, "layer_types", "null, all layers of phi3 see alike");
   const std::optional<std::vector<bool>> sees_all = read_kinds(object, model_type, config);
-  const bool qwen = model_type == "qwen2" || model_type == "qwen3";
   if (qwen && is_windowed(sees_all) && !object.boolean("use_sliding_window", false))
     fail(ErrorKind::unsupported,
          "{}: 'layer_types' has \"sliding_attention\" and 'use_sliding_window' is not true; accepted: one of both",
          object.where());
-  if (model_type == "llama" || (qwen && !object.boolean("use_sliding_window", false))) return windows;
+  if (!has_windows(model_type) || (qwen && !object.boolean("use_sliding_window", false))) return windows;
   std::optional<std::int64_t> window;
   const std::int64_t itself = config.causal ? 1 : 0;
   if (is_said(object, "sliding_window")) window = object.integer("sliding_window", 1, kMost) - itself;
-  else if (!object.has("sliding_window")) window = 4096 - itself;  // the default of all of them
+  else if (!object.has("sliding_window") && !phi) window = 4096 - itself;  // the default of all others
   if (!window) return windows;
   const std::int64_t first = qwen ? object.integer("max_window_layers", 0, kMost, 28) : 0;
   for (std::size_t layer = 0; layer < windows.size(); ++layer)
@@ -61,19 +68,31 @@ std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, 
   return windows;
 }
 
+// Transformers has no other angles of Phi-3 than those that are not scaled and those that differ by the length of the
+// text (longrope), of which "su" and "yarn" are older names.
+void check_phi_angles(const JsonObject& object, const RotaryLayer& layer) {
+  if (layer.scaling.kind == RotaryScaling::Kind::none) return;
+  const JsonObject parameters = object.object(
+      is_said(object, "rope_scaling") && !object.at("rope_scaling").empty() ? "rope_scaling" : "rope_parameters");
+  refuse(parameters, parameters.has("rope_type") ? "rope_type" : "type", "\"default\" of phi3");
+}
+
 }  // namespace
 
 void read_llama(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
+  const bool as_llama = model_type == "llama" || model_type == "eurobert", phi = model_type == "phi3";
   check_layers_and_positions(object, config);
   read_heads(object, default_heads(model_type), config);
-  config.norm_epsilon = object.positive_number("rms_norm_eps", 1e-6);
+  config.norm_epsilon = object.positive_number("rms_norm_eps", phi || model_type == "eurobert" ? 1e-5 : 1e-6);
   config.tied_head = object.boolean("tie_word_embeddings", false);
-  const bool biased = (model_type == "llama" || model_type == "qwen3") && object.boolean("attention_bias", false);
+  const bool biased = (as_llama || model_type == "qwen3") && object.boolean("attention_bias", false);
   config.attention_bias = biased || model_type == "qwen2";
   config.attention_out_bias = biased;
-  config.mlp_bias = model_type == "llama" && object.boolean("mlp_bias", false);
+  config.mlp_bias = as_llama && object.boolean("mlp_bias", false);
   config.head_norms = model_type == "qwen3";
+  config.stacked_weights = phi;
   RotaryLayer layer = read_rotary(object, config);
+  if (phi) check_phi_angles(object, layer);
   for (const std::optional<std::int64_t> window : read_windows(object, model_type, config)) {
     layer.reach = window;
     config.rotary.push_back(layer);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What config.json of Llama, Mistral, Qwen2 and Qwen3 says beside sizes: heads, windows, angles, which biases there
-// are.
+// What config.json of Llama, Mistral, Qwen2, Qwen3, Phi-3 and EuroBERT says beside sizes: heads, windows, angles, which
+// biases there are.
 #pragma once
 #include <string_view>
 

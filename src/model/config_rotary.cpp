@@ -63,6 +63,12 @@ RotaryScaling read_yarn(const JsonObject* around, const JsonObject& parameters, 
   return scaling;
 }
 
+// All columns of a head are turned.
+void check_whole_heads(const JsonObject& parameters) {
+  constexpr std::string_view kKey = "partial_rotary_factor";
+  if (is_said(parameters, kKey) && parameters.positive_number(kKey) != 1) refuse(parameters, kKey, "1");
+}
+
 RotaryScaling read_scaling(const JsonObject* around, const JsonObject& parameters, const ModelConfig& config) {
   const std::string_view key = parameters.has("rope_type") || !parameters.has("type") ? "rope_type" : "type";
   const std::string type = parameters.string(key, "default");
@@ -75,7 +81,8 @@ RotaryScaling read_scaling(const JsonObject* around, const JsonObject& parameter
   if (type != "default")
     fail(ErrorKind::unsupported, "{}: '{}' is \"{}\"; accepted: \"default\", \"linear\", \"llama3\", \"yarn\"",
          parameters.where(), key, type);
-  parameters.allow_only({"rope_type", "type", "rope_theta"});
+  parameters.allow_only({"rope_type", "type", "rope_theta", "partial_rotary_factor"});
+  check_whole_heads(parameters);
   return {};
 }
 
@@ -137,8 +144,9 @@ std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std:
   return sees_all;
 }
 
-RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config) {
-  const double theta = object.has("rope_theta") ? object.positive_number("rope_theta") : 1e4;
+RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config, double usual_theta) {
+  check_whole_heads(object);
+  const double theta = object.has("rope_theta") ? object.positive_number("rope_theta") : usual_theta;
   for (const std::string_view key : {"rope_scaling", "rope_parameters"})  // the first that says anything, alone
     if (is_said(object, key) && !object.at(key).empty()) return read_angles(object.object(key), theta, config, &object);
   return {.reach = {}, .theta = theta, .scaling = {}};

@@ -26,7 +26,7 @@ std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std:
 
 // theta and scaling for all layers, in the words of transformers 4 (rope_theta, rope_scaling) and of 5
 // (rope_parameters). Throws bad_file, unsupported.
-RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config);
+RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config, double usual_theta = 1e4);
 
 // What one object says, `theta` where it does not say it. `around`, where there is one, comes first for how long the
 // texts of a training were.

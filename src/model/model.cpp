@@ -21,7 +21,9 @@ std::string_view prefix_of(Family family) {
     case Family::gpt2: return "transformer.";
     case Family::modernbert:
     case Family::llama:
-    case Family::gemma: return "model.";
+    case Family::gemma:
+    case Family::eurobert: return "model.";
+    case Family::nomic: return "nomic_bert.";
     case Family::mpnet: return "mpnet.";
     case Family::t5: return "transformer.";
   }

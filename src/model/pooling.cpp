@@ -121,11 +121,17 @@ void check_no_prompt(const fs::path& folder) {
        object.where(), excerpt(object.at("default_prompt_name")));
 }
 
+// T5 has no token in front of a text, and the others of these were not trained to say anything there.
+Pooling usual_pooling(Family family) {
+  if (is_decoder(family)) return Pooling::last;
+  const bool by_mean = family == Family::t5 || family == Family::eurobert || family == Family::nomic;
+  return by_mean ? Pooling::mean : Pooling::cls;
+}
+
 }  // namespace
 
 PoolingConfig read_pooling(const fs::path& folder, const ModelConfig& config) {
-  const bool has_cls = config.family != Family::t5;  // which has no token in front of a text
-  PoolingConfig result{.pooling = is_decoder(config.family) ? Pooling::last : has_cls ? Pooling::cls : Pooling::mean};
+  PoolingConfig result{.pooling = usual_pooling(config.family)};
   if (is_there(folder / file_names::kModules)) read_modules(folder, config, result);
   check_no_prompt(folder);
   result.max_tokens = read_max_tokens(folder, config.max_positions);

@@ -139,6 +139,7 @@ void AttentionStep::operator()(const Frame& frame) const {
   AttentionArguments arguments =
       frame.cached != nullptr && frame.cached->continues ? with_cached_keys(frame) : among_themselves(frame);
   if (scores.scale) arguments.scale = static_cast<float>(*scores.scale);
+  if (scores.softcap) arguments.softcap = static_cast<float>(*scores.softcap);
   arguments.relative_bias = bias.get();
   arguments.stream = frame.queue.stream;
   arguments.backwards = frame.queue.backwards;

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/runtime/bucket.h"
+#include "src/runtime/logit_cap.h"
 #include "src/runtime/sampling.h"
 
 namespace stof {
@@ -55,7 +56,7 @@ class Texts {
 
   // By what the generation has found of each text: all scores, or the likeliest token. Those after one that ends all
   // are not heeded.
-  std::vector<std::int32_t> next(const Tensor& found) {
+  std::vector<std::int32_t> next(Tensor& found) {
     std::vector<std::int32_t> tokens =
         found.dtype() == DType::i32 ? std::vector(found.as<std::int32_t>(), found.as<std::int32_t>() + found.size())
                                     : chosen(found);
@@ -76,13 +77,14 @@ class Texts {
     }
   }
   // A token takes 2 ms of a processor where it is chosen among 150,000 by chance, longer than a step of one text takes.
-  std::vector<std::int32_t> chosen(const Tensor& scores) const {
+  std::vector<std::int32_t> chosen(Tensor& found) const {
     const GenerateOptions& options = call_.options;
+    const std::span scores(found.as<float>(), static_cast<std::size_t>(found.size()));
+    if (call_.score_cap && options.temperature > 0) cap_scores(scores, *call_.score_cap);
     std::vector<double> chances;
     for (const std::size_t text : who_)
       chances.push_back(chance_of(options.seed, call_.numbers[text], std::ssize(made_[text])));
-    return next_tokens({scores.as<float>(), static_cast<std::size_t>(scores.size())},
-                       {options.temperature, options.top_k, options.top_p}, chances);
+    return next_tokens(scores, {options.temperature, options.top_k, options.top_p}, chances);
   }
 
   bool has_ended(std::size_t text) const {

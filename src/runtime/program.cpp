@@ -98,6 +98,11 @@ std::int64_t Program::place_of(ValueId value, std::int64_t row_capacity) const {
          static_cast<std::int64_t>(size_of(options_.dtype));
 }
 
+bool Program::AttentionSite::serves(const op::AttendPacked& op, std::int64_t columns) const {
+  return mask.fingerprint() == op.mask.fingerprint() && heads == op.heads && kv_heads == op.kv_heads &&
+         head_dim == columns && capped == op.scores.softcap.has_value() && biased == op.scores.biased;
+}
+
 AttentionShape Program::shape_of(const AttentionSite& site, std::int64_t texts, std::int64_t positions) const {
   return {.batch = texts,
           .heads = site.heads,
@@ -106,6 +111,7 @@ AttentionShape Program::shape_of(const AttentionSite& site, std::int64_t texts, 
           .keys = positions,
           .head_dim = site.head_dim,
           .dtype = options_.dtype,
+          .capped = site.capped,
           .biased = site.biased};
 }
 

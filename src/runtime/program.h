@@ -138,9 +138,10 @@ class Program {
   struct AttentionSite {
     Mask mask;
     std::int64_t heads, kv_heads, head_dim;
-    bool biased;
+    bool capped, biased;
     bool any_length;       // false: planned for the longest text, whatever a call brings
     bool all_join = true;  // AttentionStep::may_join of all its steps
+    bool serves(const op::AttendPacked& op, std::int64_t columns) const;  // of each head
   };
 
   template <class Plans>

@@ -309,13 +309,11 @@ class ProgramBuilder {
   // Layers with one mask and shape share a site.
   std::size_t site(const op::AttendPacked& op, std::int64_t head_dim) {
     auto& sites = program_.sites_;
-    const auto found = std::find_if(sites.begin(), sites.end(), [&](const Program::AttentionSite& site) {
-      return site.mask.fingerprint() == op.mask.fingerprint() && site.heads == op.heads &&
-             site.kv_heads == op.kv_heads && site.head_dim == head_dim && site.biased == op.scores.biased;
-    });
+    const auto found =
+        std::find_if(sites.begin(), sites.end(), [&](const auto& site) { return site.serves(op, head_dim); });
     if (found != sites.end()) return static_cast<std::size_t>(found - sites.begin());
     const bool by_length = depends_on_length(op.mask);
-    sites.push_back({op.mask, op.heads, op.kv_heads, head_dim, op.scores.biased,
+    sites.push_back({op.mask, op.heads, op.kv_heads, head_dim, op.scores.softcap.has_value(), op.scores.biased,
                      !by_length && takes_any_length(op.mask, op.heads)});
     program_.plans_by_length_ = program_.plans_by_length_ || by_length;
     return sites.size() - 1;

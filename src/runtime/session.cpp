@@ -22,6 +22,7 @@
 #include "src/runtime/dense_head.h"
 #include "src/runtime/device_calls.h"
 #include "src/runtime/generate.h"
+#include "src/runtime/logit_cap.h"
 #include "src/runtime/pooling.h"
 #include "src/runtime/program.h"
 #include "src/runtime/programs.h"
@@ -84,6 +85,8 @@ struct Session::State {
     for (std::int64_t most = planned_bytes; bytes > most && !planned_bytes.compare_exchange_weak(most, bytes);) {
     }
     result.values = on_device ? run_there(result.batch, how) : run_here(chosen, result.batch, how);
+    if (options.logits && config.logit_cap)
+      cap_scores({result.values.as<float>(), static_cast<std::size_t>(result.values.size())}, *config.logit_cap);
     return result;
   }
 
@@ -147,6 +150,7 @@ struct Session::State {
          .prompts = prompts,
          .numbers = numbers,
          .ends = wanted.ends ? *wanted.ends : config.ends,
+         .score_cap = config.logit_cap,
          .options = wanted});
   }
   std::int64_t columns(Pooling how) const {

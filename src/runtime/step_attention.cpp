@@ -39,7 +39,7 @@ Attention plan_step(const Mask& mask, const AttentionShape& shape, const Device&
 std::optional<TokenAttentionShape> one_launch_of_step(const Mask& mask, const AttentionShape& shape,
                                                       const Device& device) {
   const TokenAttention* const joins = device.backend->token_attention;
-  if (joins == nullptr || shape.biased || shape.keys > kMostLooked) return std::nullopt;
+  if (joins == nullptr || changes_scores(shape) || shape.keys > kMostLooked) return std::nullopt;
   const BoundMask bound(mask, {.queries = shape.keys, .keys = shape.keys, .batch = 1, .heads = shape.heads});
   const std::optional<std::vector<RowSpan>> rows = row_spans(bound);
   const std::optional<SpanRule> rule = rows ? last_row_rule(*rows) : std::nullopt;

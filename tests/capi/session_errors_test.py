@@ -61,7 +61,7 @@ class Errors(Sessions):
         self.refused("unknown device 'tpu'; accepted: auto, cpu, cuda, cuda:N; to plan for: cuda:h200, cuda:h100, cuda:a100", lambda: load(device=b"tpu"))
         self.refused("none: no such folder; a model is a folder with config.json, model.safetensors, and tokenizer.json or vocab.txt",
                      lambda: STOF.load_session(b"none"))  # fmt: skip
-        self.refused("no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3",
+        self.refused("no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Phi-3, Gemma",
                      lambda: STOF.load_session(str(FAMILIES / "roberta").encode(), logits=1), status=3)  # fmt: skip
         self.refused("-1 global tokens; accepted: 0 to 200", lambda: load(global_tokens=-1))
         mask = STOF.parse("batch(0: causal, *: all)")

@@ -136,8 +136,8 @@ class BadModel(unittest.TestCase):
     def test_a_config_that_is_not_right(self):
         for change, code, message in (
             ({"hidden_act": "mish"}, 3, "{}: 'hidden_act' is \"mish\"; accepted: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish"),
-            ({"model_type": "bart"}, 3, "{}: 'model_type' is \"bart\"; accepted: bert, roberta, xlm-roberta, distilbert, longformer, gpt2, modernbert, llama, mistral, qwen2, qwen3, gemma3_text, "
-             "mpnet, t5, mt5, umt5"),
+            ({"model_type": "bart"}, 3, "{}: 'model_type' is \"bart\"; accepted: bert, roberta, xlm-roberta, distilbert, longformer, gpt2, modernbert, llama, mistral, qwen2, qwen3, "
+             "phi3, gemma2, gemma3_text, eurobert, nomic_bert, mpnet, t5, mt5, umt5"),
             ({"num_attention_heads": 3}, 2, "{}: 'hidden_size' is 8; accepted: a multiple of num_attention_heads, 3"),
             ({"hidden_size": 1024}, 3, "{}: 'hidden_size' is 1024; accepted: at most 256 for each of num_attention_heads, 2"),
             ({"max_position_embeddings": 1}, 2,

@@ -16,7 +16,7 @@ import npy
 
 FAMILIES = os.path.abspath(sys.argv.pop(2))
 STOF = os.path.abspath(sys.argv.pop(1))
-DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3")
+DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3")
 
 
 def stof(*arguments, stdin=None):
@@ -151,7 +151,7 @@ class Generate(unittest.TestCase):
         llama = ("--model", model("llama"), "--text", "a")
         for arguments, code, message in (
             (("--model", model("roberta"), "--text", "a"), 3,
-             "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3"),
+             "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Phi-3, Gemma"),
             ((*llama, "--tokens", 0), 2, "tokens = 0; accepted: 1 or more"),
             ((*llama, "--seed", -1), 2, "--seed -1; accepted: 0 or more"),
             ((*llama, "--batch", 0), 2, "batch = 0; accepted: 1 or more"),

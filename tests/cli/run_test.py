@@ -190,7 +190,7 @@ class Run(unittest.TestCase):
         self.expect_error(run("--text", ""), 2, "text 1 has no tokens; accepted: 1 or more")
         self.input.write_text("a\n\nb\n")
         self.expect_error(run("--input", self.input), 2, f"{self.input}: line 2 has no tokens; accepted: 1 or more")
-        self.expect_error(self.run_stof("--text", "a", "--logits"), 3, "no logits of BertModel; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3")
+        self.expect_error(self.run_stof("--text", "a", "--logits"), 3, "no logits of BertModel; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Phi-3, Gemma")
 
     def test_global_tokens_of_longformer(self):
         folder, out = ROOT / "tests/data/families/longformer", self.folder / "out.npy"

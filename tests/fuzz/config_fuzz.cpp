@@ -46,7 +46,9 @@ void read(const std::filesystem::path& folder) {
     fuzz::require(size >= 1 && size <= INT32_MAX);
   fuzz::require(config.type_vocab_size >= 0 && config.type_vocab_size <= INT32_MAX);
   fuzz::require(config.first_position >= 0);
-  const bool has_kv_heads = config.family == Family::llama || config.family == Family::gemma;
+  const bool of_llamas_kind =
+      config.family == Family::llama || config.family == Family::gemma || config.family == Family::eurobert;
+  const bool has_kv_heads = of_llamas_kind || config.family == Family::nomic;
   const bool has_head_dim = has_kv_heads || config.family == Family::t5;
   fuzz::require(has_head_dim || config.hidden_size % config.heads == 0);
   if (has_head_dim) fuzz::require(config.head_dim >= 1 && config.head_dim <= kMaxHeadDim);
@@ -60,6 +62,8 @@ void read(const std::filesystem::path& folder) {
     check_layers(config);
     fuzz::require(config.kv_heads >= 1 && config.heads % config.kv_heads == 0);
     fuzz::require(config.head_dim % 2 == 0);
+    for (const std::optional<double>& cap : {config.score_cap, config.logit_cap})
+      fuzz::require(!cap || (*cap >= 1e-18 && *cap <= 1e18));
   }
   for (const std::int32_t end : config.ends) fuzz::require(end >= 0);
   const PoolingConfig pooling = read_pooling(folder, config);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of Gemma 3's text models, as transformers reads it.
+// config.json of Gemma 2 and of Gemma 3's text models, as transformers reads them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -89,15 +89,72 @@ TEST_F(GemmaConfig, WindowsReachFartherWhereBothSidesAreSeen) {
             "6 300, 6 300, all 5000, 6 300");
 }
 
+// As Gemma 2 does.
+TEST_F(GemmaConfig, CapsScoresOfTheVocabulary) {
+  EXPECT_EQ(read({{"final_logit_softcapping", 30.0}}).logit_cap, 30);
+  EXPECT_EQ(read().logit_cap, std::nullopt);
+  EXPECT_EQ(read({{"final_logit_softcapping", "absent"}}).logit_cap, std::nullopt);
+  expect({{"final_logit_softcapping", 1e30}}, ErrorKind::bad_file,
+         ": 'final_logit_softcapping' is 1e+30; accepted: null, or a number from 1e-18 to 1e18");
+}
+
+using Gemma2Config = ChangedConfig;
+
+TEST_F(Gemma2Config, ReadsTheCheckpoint) {
+  const ModelConfig config = read("gemma2");
+  EXPECT_EQ(config.family, Family::gemma);
+  EXPECT_EQ(config.architecture, "Gemma2ForCausalLM");
+  EXPECT_EQ(config.activation, "gelu_new");
+  EXPECT_EQ(std::tuple(config.heads, config.kv_heads, config.head_dim), std::tuple(4, 2, 16));
+  EXPECT_EQ(std::tuple(config.score_divisor, config.score_cap, config.logit_cap),
+            std::tuple(20, std::optional(2.0), std::optional(2.0)));
+  EXPECT_EQ(rotary_text(config), "9 10000, all 10000, 9 10000, all 10000");
+  EXPECT_TRUE(config.causal && config.tied_head && config.post_norms);
+  EXPECT_FALSE(config.attention_bias || config.attention_out_bias || config.mlp_bias || config.head_norms);
+}
+
+TEST_F(Gemma2Config, HasTheDefaultsOfTransformers) {
+  json unsaid;
+  for (const char* key :
+       {"num_key_value_heads", "head_dim", "hidden_activation", "layer_types", "rope_parameters", "rms_norm_eps",
+        "query_pre_attn_scalar", "sliding_window", "tie_word_embeddings", "attention_bias", "attn_logit_softcapping",
+        "final_logit_softcapping", "use_bidirectional_attention"})
+    unsaid[key] = "absent";
+  const ModelConfig config = read("gemma2", unsaid);
+  EXPECT_EQ(std::tuple(config.kv_heads, config.head_dim, config.score_divisor), std::tuple(4, 256, 256));
+  EXPECT_EQ(std::tuple(config.score_cap, config.logit_cap), std::tuple(std::optional(50.0), std::optional(30.0)));
+  EXPECT_EQ(rotary_text(config), "4095 10000, all 10000, 4095 10000, all 10000");
+  EXPECT_TRUE(config.tied_head);
+  const ModelConfig other = read("gemma2", {{"attn_logit_softcapping", nullptr}, {"final_logit_softcapping", nullptr}});
+  EXPECT_EQ(std::tuple(other.score_cap, other.logit_cap), std::tuple(std::nullopt, std::nullopt));
+}
+
+TEST_F(Gemma2Config, ReadsAnglesOfAllLayersAtOnce) {
+  const json linear = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 700.0}};
+  const ModelConfig config = read("gemma2", {{"rope_parameters", linear}});
+  EXPECT_EQ(rotary_text(config), "9 700, all 700, 9 700, all 700");
+  EXPECT_EQ(text_of(config.rotary[0].scaling), "linear 2");
+  EXPECT_EQ(rotary_text(read("gemma2", {{"rope_parameters", "absent"}, {"rope_theta", 900}})),
+            "9 900, all 900, 9 900, all 900");
+  EXPECT_EQ(rotary_text(read("gemma2", {{"is_causal", false}})), "10 10000, all 10000, 10 10000, all 10000");
+}
+
+TEST_F(Gemma2Config, RefusesWhatIsNotComputed) {
+  expect("gemma2", {{"use_bidirectional_attention", true}}, ErrorKind::unsupported,
+         ": 'use_bidirectional_attention' is true; accepted: false of gemma2");
+  expect("gemma2", {{"attn_logit_softcapping", 0}}, ErrorKind::bad_file,
+         ": 'attn_logit_softcapping' is 0; accepted: a number above 0");
+  expect("gemma2", {{"attn_logit_softcapping", 1e-20}}, ErrorKind::bad_file,
+         ": 'attn_logit_softcapping' is 1e-20; accepted: null, or a number from 1e-18 to 1e18");
+}
+
 TEST_F(GemmaConfig, RefusesWhatIsNotComputed) {
   expect({{"attn_logit_softcapping", 50.0}}, ErrorKind::unsupported,
          ": 'attn_logit_softcapping' is 50.0; accepted: null");
-  expect({{"final_logit_softcapping", 30.0}}, ErrorKind::unsupported,
-         ": 'final_logit_softcapping' is 30.0; accepted: null");
   expect(
       {{"model_type", "gemma3"}}, ErrorKind::unsupported,
       ": 'model_type' is \"gemma3\"; accepted: bert, roberta, xlm-roberta, distilbert, longformer, gpt2, modernbert, "
-      "llama, mistral, qwen2, qwen3, gemma3_text, mpnet, t5, mt5, umt5");
+      "llama, mistral, qwen2, qwen3, phi3, gemma2, gemma3_text, eurobert, nomic_bert, mpnet, t5, mt5, umt5");
   expect({{"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}}, ErrorKind::unsupported,
          ": 'rope_scaling' is {\"factor\":8.0,\"rope_type\":\"linear\"}; accepted: null beside 'rope_parameters'");
   expect({{"sliding_window", 0}}, ErrorKind::bad_file,

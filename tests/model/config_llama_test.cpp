@@ -37,6 +37,50 @@ TEST_F(LlamaConfig, ReadsTheFamilies) {
   EXPECT_EQ(std::tuple(qwen3.heads, qwen3.kv_heads, qwen3.head_dim), std::tuple(4, 2, 20));
 }
 
+TEST_F(LlamaConfig, ReadsPhi3AndEuroBert) {
+  const ModelConfig phi = read("phi3");
+  EXPECT_EQ(std::tuple(phi.family, phi.architecture), std::tuple(Family::llama, std::string("Phi3ForCausalLM")));
+  EXPECT_TRUE(phi.stacked_weights && phi.causal);
+  EXPECT_FALSE(phi.attention_bias || phi.mlp_bias || phi.head_norms || phi.tied_head);
+  EXPECT_EQ(std::tuple(phi.heads, phi.kv_heads, phi.head_dim), std::tuple(4, 2, 8));
+  EXPECT_EQ(rotary_text(phi), "11 10000, 11 10000, 11 10000");
+  const json unsaid = {{"sliding_window", "absent"}, {"num_key_value_heads", "absent"}, {"rms_norm_eps", "absent"}};
+  EXPECT_EQ(rotary_text(read("phi3", unsaid)), "all 10000, all 10000, all 10000");
+  EXPECT_EQ(std::tuple(read("phi3", unsaid).kv_heads, read("phi3", unsaid).norm_epsilon), std::tuple(4, 1e-5));
+  const ModelConfig euro = read("eurobert");
+  EXPECT_EQ(std::tuple(euro.family, euro.architecture),
+            std::tuple(Family::eurobert, std::string("EuroBertForMaskedLM")));
+  EXPECT_EQ(std::tuple(euro.heads, euro.kv_heads, euro.head_dim, euro.norm_epsilon), std::tuple(4, 2, 12, 1e-5));
+  EXPECT_EQ(rotary_text(euro), "all 2500, all 2500, all 2500");
+  EXPECT_TRUE(euro.mlp_bias && !euro.attention_bias && !euro.causal && !euro.stacked_weights);
+  EXPECT_EQ(read("eurobert", {{"rms_norm_eps", "absent"}}).norm_epsilon, 1e-5);
+  const json biased = {{"attention_bias", true}, {"mlp_bias", "absent"}};
+  EXPECT_TRUE(read("eurobert", biased).attention_out_bias && !read("eurobert", biased).mlp_bias);
+}
+
+TEST_F(LlamaConfig, RefusesAnglesAndWindowsThatPhi3AndEuroBertHaveNot) {
+  const json shorter = {{"rope_type", "longrope"}, {"short_factor", {1, 1, 1, 1}}, {"long_factor", {1, 1, 1, 1}}};
+  expect("phi3", {{"rope_parameters", shorter}}, ErrorKind::unsupported,
+         R"(: rope_parameters: 'rope_type' is "longrope"; accepted: "default", "linear", "llama3", "yarn")");
+  expect("phi3", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}}, ErrorKind::unsupported,
+         R"(: rope_scaling: 'type' is "yarn"; accepted: "default" of phi3)");
+  expect("phi3", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 4}}}}, ErrorKind::unsupported,
+         R"(: rope_parameters: 'rope_type' is "linear"; accepted: "default" of phi3)");
+  expect("phi3", {{"rope_parameters", {{"partial_rotary_factor", 0.75}}}}, ErrorKind::unsupported,
+         ": rope_parameters: 'partial_rotary_factor' is 0.75; accepted: 1");
+  expect("phi3", {{"partial_rotary_factor", 0.75}}, ErrorKind::unsupported,
+         ": 'partial_rotary_factor' is 0.75; accepted: 1");
+  const json whole = {"full_attention", "full_attention", "full_attention"},
+             windowed = {"full_attention", "sliding_attention", "full_attention"};
+  expect(
+      "phi3", {{"layer_types", whole}}, ErrorKind::unsupported,
+      R"(: 'layer_types' is ["full_attention","full_attention","full_attention"]; accepted: null, all layers of phi3 see alike)");
+  expect("eurobert", {{"layer_types", windowed}}, ErrorKind::unsupported,
+         R"(: 'layer_types' has "sliding_attention"; accepted of eurobert: "full_attention")");
+  expect("eurobert", {{"is_causal", true}}, ErrorKind::unsupported,
+         ": 'is_causal' is true; accepted: false for an encoder");
+}
+
 // Where newer files have rope_parameters, layer_types and every key, older ones leave their defaults out.
 TEST_F(LlamaConfig, ReadsTheWordsOfBothVersions) {
   const json of_4 = {{"rope_parameters", "absent"},
@@ -93,7 +137,7 @@ TEST_F(LlamaConfig, MistralHasWindowsByLayer) {
 }
 
 TEST_F(LlamaConfig, SeesBothSidesWhereItSaysSo) {
-  for (const char* family : {"gpt2", "llama", "mistral", "qwen2", "qwen3"}) {
+  for (const char* family : {"gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3"}) {
     EXPECT_TRUE(read(family).causal) << family;
     EXPECT_TRUE(read(family, {{"is_causal", true}}).causal) << family;
     EXPECT_FALSE(read(family, {{"is_causal", false}}).causal) << family;

@@ -60,7 +60,7 @@ TEST_F(Config, HasTheDefaultsOfTheFamily) {
 TEST_F(Config, RefusesOtherModels) {
   expect("model_type", "bart", ErrorKind::unsupported,
          R"('model_type' is "bart"; accepted: bert, roberta, xlm-roberta, distilbert, longformer, gpt2, modernbert, )"
-         "llama, mistral, qwen2, qwen3, gemma3_text, mpnet, t5, mt5, umt5");
+         "llama, mistral, qwen2, qwen3, phi3, gemma2, gemma3_text, eurobert, nomic_bert, mpnet, t5, mt5, umt5");
   expect("architectures", {"BertLMHeadModel"}, ErrorKind::unsupported,
          R"('architectures' is ["BertLMHeadModel"]; accepted: BertModel, BertForMaskedLM, BertForPreTraining, )"
          "BertForNextSentencePrediction, BertForSequenceClassification, BertForTokenClassification, "

@@ -213,9 +213,26 @@ void expect_as_on_the_cpu(const std::filesystem::path& folder, SessionOptions op
 
 // Checkpoints of a few layers.
 TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
-  for (const char* family :
-       {"roberta", "xlm_roberta", "distilbert", "longformer", "gpt2", "modernbert", "modernbert_with_biases", "llama",
-        "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3", "mpnet", "t5", "t5_gated"})
+  for (const char* family : {"roberta",
+                             "xlm_roberta",
+                             "distilbert",
+                             "longformer",
+                             "gpt2",
+                             "modernbert",
+                             "modernbert_with_biases",
+                             "llama",
+                             "llama_with_biases",
+                             "mistral",
+                             "qwen2",
+                             "qwen3",
+                             "phi3",
+                             "gemma2",
+                             "gemma3",
+                             "mpnet",
+                             "t5",
+                             "t5_gated",
+                             "eurobert",
+                             "nomic"})
     for (const bool logits : {false, true}) {
       if (logits && !std::filesystem::exists(families() / family / "logits.npy")) continue;
       SCOPED_TRACE(std::string(family) + (logits ? ", logits" : ""));

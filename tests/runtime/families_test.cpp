@@ -41,12 +41,14 @@ class EveryFamily : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          testing::Values("roberta", "xlm_roberta", "distilbert", "longformer", "gpt2", "modernbert",
                                          "modernbert_with_biases", "llama", "llama_with_biases", "mistral", "qwen2",
-                                         "qwen3", "gemma3", "mpnet", "t5", "t5_gated"),
+                                         "qwen3", "phi3", "gemma2", "gemma3", "mpnet", "t5", "t5_gated", "eurobert",
+                                         "nomic"),
                          [](const auto& test) { return test.param; });
 
 class EveryDecoder : public EveryFamily {};
 INSTANTIATE_TEST_SUITE_P(Families, EveryDecoder,
-                         testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3"),
+                         testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3",
+                                         "gemma2", "gemma3"),
                          [](const auto& test) { return test.param; });
 
 TEST_P(EveryFamily, HasTheHiddenStatesOfTransformers) {
@@ -192,7 +194,7 @@ TEST(Gpt2, RefusesWhatHasNoMeaning) {
                "logits are not pooled; accepted: those of the last token (last), of every one (none), or a session "
                "without logits, for vectors");
   EXPECT_ERROR(session_of("roberta", {.logits = true}), ErrorKind::unsupported,
-               "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Gemma 3");
+               "no logits of RobertaForMaskedLM; accepted: GPT-2, Llama, Mistral, Qwen2, Qwen3, Phi-3, Gemma");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "src/fusion/fuse.h"
 #include "src/graph/build.h"
+#include "src/runtime/sampling.h"
 #include "src/tensor/npy.h"
 #include "stof/session.h"
 #include "tests/expect_error.h"
@@ -44,7 +45,8 @@ Ids gone_on(const Session& session, std::span<const std::int32_t> prompt, std::i
 
 class Decoder : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Families, Decoder,
-                         testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "gemma3"),
+                         testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3",
+                                         "gemma2", "gemma3"),
                          [](const auto& test) { return test.param; });
 
 TEST_P(Decoder, GoesOnAsInTransformers) {
@@ -119,6 +121,19 @@ TEST(Generate, IsByChanceWhereItIsAskedFor) {
   GenerateOptions likeliest = options;
   likeliest.top_k = 1;
   EXPECT_EQ(session.generate(prompts, likeliest), session.generate(prompts, {.tokens = 20, .ends = Ids{}}));
+}
+
+// Gemma 2's chances are those of scores that are capped; the likeliest token is the same one without.
+TEST(Generate, ByChanceCountsScoresAsTheModelCapsThem) {
+  const Session session = session_of("gemma2");
+  const TokenBatch prompt = random_prompts({9}, 3);
+  const Tensor scores = session.embed(prompt, Pooling::last);
+  const std::span row(scores.as<float>(), static_cast<std::size_t>(scores.size()));
+  EXPECT_LT(*std::max_element(row.begin(), row.end()), 2);
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Ids made = session.generate(prompt, {.tokens = 1, .temperature = 0.7, .seed = seed, .ends = Ids{}})[0];
+    EXPECT_EQ(made, Ids{next_token(row, {.temperature = 0.7}, chance_of(seed, 0, 0))}) << "seed " << seed;
+  }
 }
 
 TEST(Generate, TellsOfEachTokenAsItIsMade) {

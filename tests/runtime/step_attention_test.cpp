@@ -23,15 +23,17 @@ TEST(StepAttention, ReadsLengthsWhereTheyLie) {
   for (const char* name : {"cuda:h200", "cuda:h100", "cuda:a100"}) {
     const Device device = open_device(name);
     int others = 0;
-    for (const char* mask : {"causal", "causal & window(100)", "causal & (window(60) | sink(4))"})
-      for (const std::int64_t texts : {1, 2, 4, 8, 64})
-        for (const std::int64_t keys : {64, 256, 1024, 8192}) {
-          const AttentionShape shape = step_of(texts, keys);
-          others += Attention(parse(mask), shape, device).plan().kernel != "decode_attention";
-          const Attention step = plan_step(parse(mask), shape, device);
-          EXPECT_EQ(step.plan().kernel, "decode_attention") << name << " " << mask << ", " << texts << " of " << keys;
-          step.prepare(1, 1);
-        }
+    for (const bool capped : {false, true})
+      for (const char* mask : {"causal", "causal & window(100)", "causal & (window(60) | sink(4))"})
+        for (const std::int64_t texts : {1, 2, 4, 8, 64})
+          for (const std::int64_t keys : {64, 256, 1024, 8192}) {
+            AttentionShape shape = step_of(texts, keys);
+            shape.capped = capped;
+            others += Attention(parse(mask), shape, device).plan().kernel != "decode_attention";
+            const Attention step = plan_step(parse(mask), shape, device);
+            EXPECT_EQ(step.plan().kernel, "decode_attention") << name << " " << mask << ", " << texts << " of " << keys;
+            step.prepare(1, 1);
+          }
     EXPECT_TRUE(others > 0 || device.caps.arch < 90) << name;
   }
 }
@@ -90,9 +92,9 @@ TEST(StepAttention, IsJoinedWithWhatStandsAroundIt) {
   EXPECT_EQ(keys_seen(*windowed), 105);
   EXPECT_EQ(joined("causal & dilated(8,2)", step_of(2, 256)), std::nullopt);
   EXPECT_EQ(joined("causal", step_of(2, 1 << 16)), std::nullopt);
-  AttentionShape other = step_of(2, 256);
-  other.dtype = DType::f32;
-  EXPECT_EQ(joined("causal", other), std::nullopt);
+  AttentionShape other = step_of(2, 256), capped = other, biased = other;
+  other.dtype = DType::f32, capped.capped = true, biased.biased = true;
+  for (const AttentionShape& shape : {other, capped, biased}) EXPECT_EQ(joined("causal", shape), std::nullopt);
   EXPECT_EQ(join_step(parse("causal"), step_of(2, 256), open_device("cpu")), std::nullopt);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/peers/biased_encoders.py: which rows there are, and that a file is gone on with; side_by_side.py: who compiles beside others has
+"""bench/peers/encoders.py: which rows there are, and that a file is gone on with; side_by_side.py: who compiles beside others has
 its turn, and who fails or is late leaves them theirs. Checkpoints and errors are looked at where there is torch with transformers."""
 
 import contextlib
@@ -24,7 +24,7 @@ STANDING_IN = {name: mock.MagicMock() for name in ("numpy", "timing", "torch", "
 STANDING_IN["torch"].inference_mode = lambda: lambda function: function
 STANDING_IN["torch"].nn = STANDING_IN["torch.nn"] = mock.MagicMock(Module=object)
 with mock.patch.dict(sys.modules, {"stof": mock.MagicMock(), **({} if torch else STANDING_IN)}):
-    import biased_encoders
+    import encoders
     import side_by_side
 
 # What a contender's process does, by what comes behind its being ready.
@@ -32,29 +32,30 @@ READY = "print('a library speaks'); print('ready', flush=True); said = input(); 
 
 
 def options_of(*arguments):
-    return biased_encoders.parser().parse_args(["out.json", *arguments])
+    return encoders.parser().parse_args(["out.json", *arguments])
 
 
 class Rows(unittest.TestCase):
     def test_every_size_in_the_usual_type_and_some_in_the_other(self):
-        keys = biased_encoders.keys_of(options_of())
-        self.assertEqual(len({biased_encoders.id_of(key) for key in keys}), len(keys))
-        for model, usual in (("mpnet-base", "f16"), ("t5-base", "bf16"), ("t5-v1.1-base", "bf16")):
+        keys = encoders.keys_of(options_of())
+        self.assertEqual(len({encoders.id_of(key) for key in keys}), len(keys))
+        for model, usual in (("mpnet-base", "f16"), ("t5-base", "bf16"), ("t5-v1.1-base", "bf16"), ("nomic-base", "f16"),
+                             ("eurobert-210m", "bf16")):  # fmt: skip
             sizes = [(key["texts"], key["longest"], key["dtype"] == usual) for key in keys if key["model"] == model]
             self.assertEqual(sizes, [(1, 128, True), (8, 512, True), (32, 128, True), (8, 512, False)])
 
     def test_the_cpu_has_no_f16(self):
-        keys = biased_encoders.keys_of(options_of("--device", "cpu"))
-        self.assertEqual((len(keys), {key["dtype"] for key in keys}), (9, {"bf16"}))
+        keys = encoders.keys_of(options_of("--device", "cpu"))
+        self.assertEqual((len(keys), {key["dtype"] for key in keys}), (15, {"bf16"}))
 
     def compared(self, has):
         """Which rows got a process, and which models a checkpoint."""
         options = options_of("--models", "mpnet-base", "t5-base", "--sizes", "1,128", "--other-dtype", "--without", "stof")
         results = mock.MagicMock(**{"has.side_effect": has})
-        with mock.patch.object(biased_encoders, "Contender") as made, mock.patch.object(biased_encoders, "checkpoint") as checkpoint, \
-                mock.patch.object(biased_encoders, "in_turn", lambda contenders, _: [(key, {"peers": {}}) for key in contenders]):
+        with mock.patch.object(encoders, "Contender") as made, mock.patch.object(encoders, "checkpoint") as checkpoint, \
+                mock.patch.object(encoders, "in_turn", lambda contenders, _: [(key, {"peers": {}}) for key in contenders]):
             made.side_effect = lambda key, command: key
-            biased_encoders.compare(options, results, Path("F"))
+            encoders.compare(options, results, Path("F"))
         ids = [call.args[0]["id"] for call in results.add.call_args_list]
         return ids, [call.args[1] for call in checkpoint.call_args_list], made.call_args_list
 
@@ -65,8 +66,19 @@ class Rows(unittest.TestCase):
     def test_a_row_is_given_to_its_process_as_it_is(self):
         _, _, made = self.compared(lambda _: False)
         key, command = made[0].args
-        one = biased_encoders.parser().parse_args(list(map(str, command[1:])))
-        self.assertEqual((biased_encoders.json.loads(one.one), one.folder, one.without), (key, "F/mpnet-base", ["stof"]))
+        one = encoders.parser().parse_args(list(map(str, command[1:])))
+        self.assertEqual((encoders.json.loads(one.one), one.folder, one.without), (key, "F/mpnet-base", ["stof"]))
+
+
+@unittest.skipUnless(torch, "needs torch and transformers")
+class SmallCheckpoints(unittest.TestCase):
+    def test_those_of_every_family_are_read_again(self):
+        for name, (family, *_) in encoders.MODELS.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder, torch.inference_mode():
+                encoders.checkpoint(Path(folder), name, small=True)
+                model = encoders.loaded(folder, family, torch.float32)
+                encoder = encoders.vectors.Transformers(model, [[5, 6, 7]], types.SimpleNamespace(device="cpu"))
+                self.assertEqual(encoder.vectors().shape, (1, 64))
 
 
 class SideBySide(unittest.TestCase):
@@ -95,9 +107,9 @@ class SideBySide(unittest.TestCase):
 class Checkpoints(unittest.TestCase):
     def test_a_wrong_bias_is_no_output_that_may_be_timed(self):
         """In bf16, whose bound is the wider one; of fewer layers than are timed, but as wide."""
-        parts = biased_encoders
+        parts = encoders
         fewer = {"mpnet": {"num_hidden_layers": 4, "vocab_size": 1000}, "t5": {"num_layers": 4, "vocab_size": 1000}}
-        for name, (family, *_) in parts.MODELS.items():
+        for name, (family, *_) in ((name, what) for name, what in parts.MODELS.items() if what[0] in fewer):
             with tempfile.TemporaryDirectory() as folder, torch.inference_mode(), mock.patch.object(parts, "SMALL", fewer):
                 parts.checkpoint(Path(folder), name, small=True)
                 self.assertTrue((Path(folder) / "tokenizer.json").exists())

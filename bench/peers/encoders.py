@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MPNet-base (all-mpnet-base-v2) and the encoders of T5-base, with relu (sentence-t5-base, gtr-t5-base) and with gates (v1.1): a session
-of STOF beside transformers' own model, eager and compiled, in turns: from token ids on the host to a vector for each text there, the
-mean of its last hidden states. Weights are random; the hidden states of each, of all texts, are compared with transformers in fp32
-before it is timed.
-    biased_encoders.py OUT.json [--resume] [--models mpnet-base t5-base] [--sizes 1,128 8,512] [--other-dtype 8,512]
+"""MPNet-base (all-mpnet-base-v2), the encoders of T5-base, with relu (sentence-t5-base, gtr-t5-base) and with gates (v1.1), Nomic Embed
+and EuroBERT-210m: a session of STOF beside transformers' own model, eager and compiled, in turns: from token ids on the host to a vector
+for each text there, the mean of its last hidden states. Weights are random; the hidden states of each, of all texts, are compared with
+transformers in fp32 before it is timed.
+    encoders.py OUT.json [--resume] [--models mpnet-base t5-base] [--sizes 1,128 8,512] [--other-dtype 8,512]
                        [--compile-seconds N] [--rounds N] [--without NAME...] [--commit ID] [--device cpu --small]
 Each row is a process of its own. All compile side by side, so `prepare_s` is that of a busy machine.
 Needs torch, transformers, and the package stof with its library (PYTHONPATH, STOF_LIBRARY).
@@ -27,34 +27,44 @@ from side_by_side import Contender, in_turn, wait_for_turn
 MPNET = {"vocab_size": 30527, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072,
          "max_position_embeddings": 514, "layer_norm_eps": 1e-5}  # fmt: skip
 T5 = {"vocab_size": 32128, "d_model": 768, "num_layers": 12, "num_heads": 12, "d_kv": 64, "d_ff": 3072, "feed_forward_proj": "relu"}
-SMALL = {"mpnet": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128},
-         "t5": {"d_model": 64, "num_layers": 2, "num_heads": 2, "d_ff": 128}}  # fmt: skip
+NOMIC = {"max_position_embeddings": 8192}  # its base size is what transformers has where nothing is said, and so is EuroBERT's
+EUROBERT = {"num_key_value_heads": 12, "rope_parameters": {"rope_type": "default", "rope_theta": 250000.0}}
+USUAL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
+SMALL = {"mpnet": USUAL, "t5": {"d_model": 64, "num_layers": 2, "num_heads": 2, "d_ff": 128}, "nomic": USUAL,
+         "eurobert": {**USUAL, "num_key_value_heads": 2}}  # fmt: skip
 # By name: family, sizes, and the type in which every size is measured.
 MODELS = {"mpnet-base": ("mpnet", MPNET, "f16"), "t5-base": ("t5", T5, "bf16"),
-          "t5-v1.1-base": ("t5", {**T5, "d_ff": 2048, "feed_forward_proj": "gated-gelu"}, "bf16")}  # fmt: skip
+          "t5-v1.1-base": ("t5", {**T5, "d_ff": 2048, "feed_forward_proj": "gated-gelu"}, "bf16"),
+          "nomic-base": ("nomic", NOMIC, "f16"), "eurobert-210m": ("eurobert", EUROBERT, "bf16")}  # fmt: skip
 OTHER = {"f16": "bf16", "bf16": "f16"}
 SIZES, OTHER_SIZES = ["1,128", "8,512", "32,128"], ["8,512"]
 LEAST_ID = 5  # below it are tokens that stand around texts
-BIAS = 3.0  # deviation: a wrong bias moves hidden states by more than the bounds of bf16 (tests/tools/biased_encoders_test.py)
+VOCABULARY = 30000  # where a model's sizes do not say it: no more than it has
+BIAS = 3.0  # deviation: a wrong bias moves hidden states by more than the bounds of bf16 (tests/tools/encoders_test.py)
 GRAPH_CALLS = 2  # ahead of the one that is compared: what has graphs of its own replays from the third call on
 SAME = ("command", "commit", "device", "packages", "small")
 
 
+def kind_of(family):
+    """Model, config, and what the model's constructor takes besides."""
+    return {"mpnet": (transformers.MPNetModel, transformers.MPNetConfig, {"add_pooling_layer": False}),
+            "t5": (transformers.T5EncoderModel, transformers.T5Config, {}),
+            "nomic": (transformers.NomicBertModel, transformers.NomicBertConfig, {}),
+            "eurobert": (transformers.EuroBertModel, transformers.EuroBertConfig, {})}[family]  # fmt: skip
+
+
 def loaded(folder, family, dtype):
-    if family == "mpnet":
-        return transformers.MPNetModel.from_pretrained(folder, dtype=dtype, add_pooling_layer=False)
-    return transformers.T5EncoderModel.from_pretrained(folder, dtype=dtype)
+    model, _, more = kind_of(family)
+    return model.from_pretrained(folder, dtype=dtype, **more)
 
 
 def checkpoint(folder: Path, name: str, small: bool) -> None:
-    """With weights as transformers begins with them, but for larger biases."""
+    """With weights as transformers begins with them, but for larger biases by distance where there are some."""
     family, sizes, _ = MODELS[name]
     sizes = {**sizes, **(SMALL[family] if small else {})}
     torch.manual_seed(1)
-    if family == "mpnet":
-        model = transformers.MPNetModel(transformers.MPNetConfig(**sizes), add_pooling_layer=False)
-    else:
-        model = transformers.T5EncoderModel(transformers.T5Config(**sizes))
+    made, config, more = kind_of(family)
+    model = made(config(**sizes), **more)
     for parameter, values in model.named_parameters():
         if "relative_attention_bias" in parameter:
             torch.nn.init.normal_(values, std=BIAS)
@@ -77,7 +87,7 @@ def peers_of(folder, key, options):
     """None: it was not said to be this row's turn."""
     family, sizes, _ = MODELS[key["model"]]
     torch.manual_seed(2)
-    ids = torch.randint(LEAST_ID, sizes["vocab_size"], (key["texts"], key["longest"])).tolist()
+    ids = torch.randint(LEAST_ID, sizes.get("vocab_size", VOCABULARY), (key["texts"], key["longest"])).tolist()
     want = vectors.Transformers(loaded(folder, family, torch.float32), ids, options).hidden().cpu()
 
     def errors_of(one):
@@ -149,7 +159,7 @@ def main():
     if options.one:
         run_one(options)
         return
-    head = {"device": options.device, **vectors.head_of("biased_encoders", options), "small": options.small}  # of a GPU it is its name
+    head = {"device": options.device, **vectors.head_of("encoders", options), "small": options.small}  # of a GPU it is its name
     results = Results(options.out, head, options.resume, same=SAME)
     with tempfile.TemporaryDirectory() as folder:
         compare(options, results, Path(folder))

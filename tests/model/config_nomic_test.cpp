@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of Nomic Embed, in the words of its first code, as the Hub has it, and of transformers.
+#include <gtest/gtest.h>
+
+#include "tests/model/changed_config.h"
+
+namespace stof {
+namespace {
+
+class NomicConfig : public ChangedConfig {
+ protected:
+  ModelConfig read(const json& changed = json::object()) { return ChangedConfig::read("nomic", changed); }
+  void expect(const json& changed, ErrorKind kind, const std::string& message) {
+    ChangedConfig::expect("nomic", changed, kind, message);
+  }
+  // The sizes by their first names.
+  json first_names(const json& more = json::object()) {
+    json changed = {{"n_embd", 32}, {"n_layer", 2}, {"n_head", 4}, {"n_inner", 48}, {"n_positions", 8192}};
+    for (const char* key : {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                            "max_position_embeddings", "hidden_act", "layer_norm_eps", "head_dim", "rope_parameters"})
+      changed[key] = "absent";
+    changed.update(more);
+    return changed;
+  }
+};
+
+TEST_F(NomicConfig, ReadsTheCheckpoint) {
+  const ModelConfig config = read();
+  EXPECT_EQ(config.family, Family::nomic);
+  EXPECT_EQ(config.architecture, "NomicBertForMaskedLM");
+  EXPECT_EQ(std::tuple(config.hidden_size, config.layers, config.heads, config.intermediate_size, config.max_positions),
+            std::tuple(32, 3, 4, 48, 200));
+  EXPECT_EQ(std::tuple(config.activation, config.norm_epsilon, config.type_vocab_size),
+            std::tuple(std::string("silu"), 1e-12, 2));
+  EXPECT_EQ(rotary_text(config), "all 1000, all 1000, all 1000");
+  EXPECT_FALSE(config.causal);
+}
+
+TEST_F(NomicConfig, ReadsTheWordsOfItsFirstCode) {
+  const ModelConfig config = read(first_names({{"activation_function", "swiglu"},
+                                               {"layer_norm_epsilon", 1e-5},
+                                               {"rotary_emb_base", 500},
+                                               {"rotary_emb_fraction", 1.0},
+                                               {"rotary_scaling_factor", nullptr},
+                                               {"prenorm", false},
+                                               {"qkv_proj_bias", false},
+                                               {"type_vocab_size", 0}}));
+  EXPECT_EQ(std::tuple(config.hidden_size, config.layers, config.heads, config.intermediate_size, config.max_positions),
+            std::tuple(32, 2, 4, 48, 8192));
+  EXPECT_EQ(std::tuple(config.activation, config.norm_epsilon, config.type_vocab_size),
+            std::tuple(std::string("silu"), 1e-5, 0));
+  EXPECT_EQ(rotary_text(config), "all 500, all 500");
+  EXPECT_EQ(rotary_text(read(first_names())), "all 1000, all 1000");
+  EXPECT_EQ(read(first_names({{"activation_function", "geglu"}})).activation, "gelu");
+}
+
+TEST_F(NomicConfig, RefusesWhatIsNotComputed) {
+  for (const char* key : {"causal", "mlp_fc1_bias", "parallel_block", "prenorm", "qkv_proj_bias",
+                          "rotary_emb_interleaved", "use_rms_norm"})
+    expect({{key, true}}, ErrorKind::unsupported, fmt::format(": '{}' is true; accepted: false", key));
+  expect({{"num_experts", 8}}, ErrorKind::unsupported, ": 'num_experts' is 8; accepted: null");
+  expect({{"rotary_scaling_factor", 2.0}}, ErrorKind::unsupported, ": 'rotary_scaling_factor' is 2.0; accepted: null");
+  expect({{"rotary_emb_fraction", 0.5}}, ErrorKind::unsupported, ": 'rotary_emb_fraction' is 0.5; accepted: 1");
+  expect({{"activation_function", "gelu"}}, ErrorKind::unsupported,
+         ": 'activation_function' is \"gelu\"; accepted: swiglu, geglu");
+  expect({{"head_dim", 16}}, ErrorKind::unsupported,
+         ": 4 heads of 16 columns, 4 of keys; accepted: as many of keys, 32 columns together");
+  expect({{"n_embd", 64}}, ErrorKind::bad_file,
+         ": 'n_embd' is 64, and 'hidden_size' is 32; accepted: one of them, or the same twice");
+  EXPECT_THROW(read({{"architectures", {"NomicBertForPreTraining"}}}), Error);
+}
+
+}  // namespace
+}  // namespace stof
