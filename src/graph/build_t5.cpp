@@ -6,6 +6,7 @@
 #include "src/graph/build.h"
 #include "src/graph/builder.h"
 #include "src/model/relative_positions.h"
+#include "src/model/t5_sums.h"
 
 namespace stof {
 namespace {
@@ -23,12 +24,14 @@ class T5Encoder {
       hidden = builder_.add(prefix_ + "0.residual", attention(normed("0.layer_norm", hidden), layer), hidden);
       hidden = builder_.add(prefix_ + "1.residual", feed_forward(normed("1.layer_norm", hidden)), hidden);
     }
-    return builder_.finish(builder_.rms_norm("encoder.final_layer_norm", hidden, config_.norm_epsilon));
+    prefix_ = "encoder.";
+    return builder_.finish(normed("final_layer_norm", hidden));
   }
 
  private:
+  // Of sums, which are small (t5_sums.h).
   ValueId normed(std::string_view name, ValueId x) {
-    return builder_.rms_norm(prefix_ + std::string(name), x, config_.norm_epsilon);
+    return builder_.rms_norm(prefix_ + std::string(name), x, config_.norm_epsilon * kT5SumScale * kT5SumScale);
   }
 
   // One product with all of the matrices, stacked, each of so many rows.

@@ -5,6 +5,7 @@
 #include "src/base/file_status.h"
 #include "src/model/gemma_norms.h"
 #include "src/model/relative_positions.h"
+#include "src/model/t5_sums.h"
 #include "src/model/weight_files.h"
 
 namespace stof {
@@ -84,7 +85,7 @@ const TensorView& Model::weight(std::string_view name, const Shape& shape) const
   if (view.shape != shape)
     fail(ErrorKind::bad_file, "{}: tensor '{}' has shape {}; config.json asks for {}", file, name,
          to_string(view.shape), to_string(shape));
-  if (view.dtype != DType::f32 && view.dtype != DType::f16 && view.dtype != DType::bf16)
+  if (!is_weight_type(view.dtype))
     fail(ErrorKind::bad_file, "{}: tensor '{}' is {}; accepted for a weight: f32, f16, bf16", file, name,
          name_of(view.dtype));
   return view;
@@ -124,6 +125,7 @@ Model read_model(const fs::path& folder) {
   model.pooling = read_pooling(folder, model.config);
   read_weights(model);
   if (model.config.family == Family::gemma) make_norms_whole(model);
+  if (model.config.family == Family::t5) make_sums_small(model);
   add_biases_by_distance(model);
   return model;
 }

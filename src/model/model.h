@@ -12,6 +12,11 @@
 
 namespace stof {
 
+// Of a tensor that may be a weight.
+constexpr bool is_weight_type(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
 // Weights stay mapped while the model lives; views borrow from the mapping.
 struct Model {
   std::filesystem::path folder;

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <utility>
 #include <vector>
 
+#include "src/model/made_weights.h"
 #include "src/tensor/convert.h"
 
 namespace stof {
@@ -22,12 +22,6 @@ std::vector<std::string> tables_of(const ModelConfig& config) {
     names.push_back(fmt::format("encoder.block.{}.layer.0.SelfAttention.relative_attention_bias", layer));
   return names;
 }
-
-// What the weights borrow from.
-struct Held {
-  std::shared_ptr<const void> files;
-  std::vector<Tensor> biases = {};
-};
 
 Tensor by_distance(const TensorView& table, const RelativePositions& relative) {
   const std::int64_t heads = table.dim(1), reach = reach_of(relative), places = 2 * reach + 1;
@@ -67,13 +61,11 @@ std::int64_t reach_of(const RelativePositions& relative) {
 void add_biases_by_distance(Model& model) {
   const ModelConfig& config = model.config;
   if (config.relative.buckets == 0) return;
-  const auto held = std::make_shared<Held>(Held{.files = std::move(model.mapping)});
+  MadeWeights made(model);
   for (const std::string& name : tables_of(config)) {
     const TensorView& table = model.weight(name + ".weight", {config.relative.buckets, config.heads});
-    held->biases.push_back(by_distance(table, config.relative));
-    model.weights.insert_or_assign(name + std::string(kByDistance), held->biases.back().view());
+    made.put(name + std::string(kByDistance), by_distance(table, config.relative));
   }
-  model.mapping = held;
 }
 
 }  // namespace stof

@@ -17,6 +17,7 @@
 #include "src/runtime/tune.h"
 #include "tests/expect_error.h"
 #include "tests/model/checkpoint.h"
+#include "tests/runtime/large_sums.h"
 #include "tests/runtime/small_bert.h"
 #include "tests/runtime/small_decoder.h"
 #include "tests/runtime/small_modernbert.h"
@@ -239,6 +240,17 @@ TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
       expect_as_on_the_cpu(families() / family, {.logits = logits});
     }
   expect_as_on_the_cpu(families() / "longformer", {.global_tokens = 3});
+}
+
+// Which would be infinite in f16 as a checkpoint has them.
+TEST_F(CudaSession, RunsT5OfLargeSumsAsTheCpuDoes) {
+  const Model model = t5_with_large_sums();
+  const TokenBatch batch = texts_of({70, 3, 20, 1});
+  const Tensor want = Session(model, {.device = "cpu"}).run(batch);
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const Session gpu(model, {.device = "cuda", .dtype = dtype});
+    EXPECT_LE(worst_difference(gpu.run(batch), want), bound_of(dtype, false)) << name_of(dtype);
+  }
 }
 
 // Windows of 64 and layers that see everything, positions that are turned, a gate.

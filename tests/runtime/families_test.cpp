@@ -11,6 +11,8 @@
 #include "stof/session.h"
 #include "tests/expect_error.h"
 #include "tests/runtime/changed_family.h"
+#include "tests/runtime/large_sums.h"
+#include "tests/runtime/random_prompts.h"
 #include "tests/worst.h"
 
 namespace stof {
@@ -93,6 +95,14 @@ TEST_P(RelativePositionsOf, AreThoseOfTransformersFarBeyondTheLastBucket) {
     const Session session = session_of(GetParam(), {.threads = 2, .padded = padded});
     expect_near(session.embed(texts, {.pooling = Pooling::none}).values, reference("far.npy"), kBound);
   }
+}
+
+// Norms leave nothing of how large they are.
+TEST(T5, SumsBetweenLayersMayBeLarge) {
+  const Model model = t5_with_large_sums();
+  const Session small = session_of("t5", {}), large(model, {.device = "cpu"});
+  const TokenBatch batch = random_prompts({7, 33, 1}, 1);
+  expect_near(large.run(batch), small.run(batch), kBound);
 }
 
 TEST_P(EveryDecoder, HasTheLogitsOfTransformers) {
