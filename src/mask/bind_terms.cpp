@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "src/base/error.h"
 #include "src/mask/bound.h"
@@ -132,22 +133,29 @@ Node bind_term(const term::Natten& term, const Place& place) {
 // ---- where
 
 // What joins truths is joined as masks are where a part repeats from key to key and the whole does not: where the rest
-// says nothing, that part is known again. Of what is narrow nothing fails, whichever part is asked.
-Node bind_term(const term::Where& term, const Place& place) {
+// says nothing, that part is known again. So are parts of parts. Of what is narrow nothing fails, whichever part is
+// asked.
+std::optional<Node> joined(const Where& whole, const std::vector<WhereStep>& steps, const Place& place) {
   constexpr std::size_t kMostParts = 8;
-  Where whole(term, place.item, place.head, place.extent);
-  if (!whole.narrow() || whole.only_difference() || whole.periods().keys > 0) return Node{std::move(whole)};
-  WhereParts split = where_parts(specialise(term.steps, place.item, place.head));
-  if (split.parts.size() < 2 || split.parts.size() > kMostParts) return Node{std::move(whole)};
+  if (!whole.narrow() || whole.only_difference() || whole.periods().keys > 0) return std::nullopt;
+  const WhereParts split = where_parts(steps);
+  if (split.parts.size() < 2 || split.parts.size() > kMostParts) return std::nullopt;
   std::vector<Node> nodes;
   bool repeats = false;
-  for (std::vector<WhereStep>& steps : split.parts) {
-    Where part({std::move(steps)}, place.item, place.head, place.extent);
-    repeats = repeats || part.periods().keys > 0;
-    nodes.push_back(Node{std::move(part)});
+  for (const std::vector<WhereStep>& part_steps : split.parts) {
+    Where part({part_steps}, place.item, place.head, place.extent);
+    std::optional<Node> of_parts = joined(part, part_steps, place);
+    repeats = repeats || of_parts || part.periods().keys > 0;
+    nodes.push_back(of_parts ? std::move(*of_parts) : Node{std::move(part)});
   }
-  if (!repeats) return Node{std::move(whole)};
+  if (!repeats) return std::nullopt;
   return split.op == WhereOp::bit_or ? Node{Or{std::move(nodes)}} : Node{And{std::move(nodes)}};
+}
+
+Node bind_term(const term::Where& term, const Place& place) {
+  Where whole(term, place.item, place.head, place.extent);
+  std::optional<Node> of_parts = joined(whole, specialise(term.steps, place.item, place.head), place);
+  return of_parts ? std::move(*of_parts) : Node{std::move(whole)};
 }
 
 // ---- terms made of masks

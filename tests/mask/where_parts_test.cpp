@@ -81,5 +81,16 @@ TEST(WhereParts, RepeatBeyondTheOthers) {
   EXPECT_EQ(name(64, 512), name(640, 256));
 }
 
+// In parts of parts, too: a window that grows with the row, and each 64th key.
+TEST(WhereParts, RepeatInsideOfOthers) {
+  const BoundMask mask(where("k <= q & (k % 64 == 0 | q - k < 128 + q / 64)"), {.queries = 1024, .keys = 1024});
+  const auto name = [&](std::int64_t row, std::int64_t key) {
+    return mask.name_along_diagonal(0, {row, row + 64}, {key, key + 64});
+  };
+  ASSERT_TRUE(name(640, 64));
+  EXPECT_EQ(name(640, 64)->keys, 64);
+  EXPECT_EQ(name(640, 64), name(960, 256));
+}
+
 }  // namespace
 }  // namespace stof

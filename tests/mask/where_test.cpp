@@ -2,11 +2,15 @@
 // where(): arithmetic, precedence, the lambda form, failures of evaluation.
 #include "stof/where.h"
 
+#include <hwy/targets.h>
+
 #include <cmath>
 
 #include "src/mask/row_bits.h"
 #include "tests/expect_error.h"
 #include "tests/mask/naive.h"
+#include "tests/mask/random_where.h"
+#include "tests/only_target.h"
 
 namespace stof {
 namespace {
@@ -57,7 +61,9 @@ TEST(Where, TilesHaveTheBitsOfTheirElements) {
   for (const char* text :
        {"q % 7 >= k % 5", "q / 10 == k / 10", "k % 3 == 1", "q % 3 == 1", "1", "q & k", "k - q % 4 * (k / 3) > 7",
         "min(q, 5) + k % 4 * (q % 2) > 3 | k / 9 < q / 9", "abs(k - 100) / (q / 40 + 1) % 3 == (q + k) % 3",
-        "(k + 1) * (k + 2) / 2 % 5 != max(q % 9, 3) - 2 | !(k % 8) & -q < -60"}) {
+        "(k + 1) * (k + 2) / 2 % 5 != max(q % 9, 3) - 2 | !(k % 8) & -q < -60",
+        // Divisors whose reciprocal, rounded, times themselves is less than 1.
+        "(q + k) / 49 % 2", "(q - 70) * (k - 100) / -49 % 3 == 1", "q * k % 103 < 9", "(100 - q * k) % -98 > -30"}) {
     const BoundMask mask(where(text), extent);
     for (const Range rows : {Range{0, 150}, Range{3, 67}, Range{64, 65}})
       for (const Range keys : {Range{0, 210}, Range{64, 128}, Range{5, 70}, Range{128, 193}, Range{209, 210}}) {
@@ -73,6 +79,39 @@ TEST(Where, TilesHaveTheBitsOfTheirElements) {
           }
       }
   }
+}
+
+// Divisors that differ from pair to pair and ones that do not, of either sign; by every width of vectors there is.
+TEST(Where, TilesOfWhateverIsWrittenHaveTheBitsOfTheirElements) {
+  const MaskExtent extent{.queries = 140, .keys = 150};  // positions from 10 on
+  int compared = 0;
+  std::vector<std::uint64_t> bits;
+  for (unsigned seed = 0; seed < 1000; ++seed) {
+    const Mask written = where(RandomWhere(seed).expression(4));
+    const BoundMask mask(written, extent);
+    try {
+      for (std::int64_t row = 0; row < 140; ++row)
+        for (std::int64_t key = 0; key < 150; ++key) mask.allows(0, row, key);
+    } catch (const Error&) {
+      continue;  // a division by zero, or an overflow
+    }
+    ++compared;
+    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      const OnlyTarget only(target);
+      const Range rows{seed % 60, 140 - seed % 3}, keys{64 * (seed % 2), 150 - seed % 80};
+      const std::int64_t words = words_for(keys.size());
+      bits.assign(static_cast<std::size_t>(rows.size() * words), ~std::uint64_t{0});
+      mask.tile_bits(0, rows, keys, bits);
+      for (std::int64_t row = rows.begin + seed % 5; row < rows.end; row += 5)
+        for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+          const std::int64_t bit = key - keys.begin;
+          const auto word = static_cast<std::size_t>((row - rows.begin) * words + bit / 64);
+          ASSERT_EQ(bits[word] >> (bit % 64) & 1, mask.allows(0, row, key) ? 1u : 0u)
+              << written.text() << " at row " << row << ", key " << key << ", target " << hwy::TargetName(target);
+        }
+    }
+  }
+  EXPECT_GT(compared, 400);
 }
 
 TEST(Where, ValuesBeyond32Bits) {

@@ -32,7 +32,10 @@ inline constexpr std::size_t kWhereSteps = 4096;
 // Of parentheses, signs and calls inside each other in its text, and a name or number in them.
 inline constexpr int kWhereLevels = 256;
 
-int operand_count(WhereOp op);
+constexpr int operand_count(WhereOp op) {
+  if (op <= WhereOp::key) return 0;
+  return op <= WhereOp::logical_not ? 1 : 2;
+}
 Mask make_where(std::vector<WhereStep> steps);
 // Text of well-formed steps, with the parentheses that C++ needs.
 std::string print_where(const std::vector<WhereStep>& steps);

@@ -39,6 +39,21 @@ Bounds corners(WhereOp op, WhereInterval a, WhereInterval b) {
   return bounds;
 }
 
+// Of operations that grow with both operands, or where the second one is turned around.
+Bounds sum(WhereInterval a, WhereInterval b) {
+  WhereInterval of = {};
+  const bool low = __builtin_add_overflow(a.low, b.low, &of.low),
+             high = __builtin_add_overflow(a.high, b.high, &of.high);
+  return low || high ? kAnything : Bounds{of};
+}
+
+Bounds difference(WhereInterval a, WhereInterval b) {
+  WhereInterval of = {};
+  const bool low = __builtin_sub_overflow(a.low, b.high, &of.low),
+             high = __builtin_sub_overflow(a.high, b.low, &of.high);
+  return low || high ? kAnything : Bounds{of};
+}
+
 Bounds divide(WhereInterval a, WhereInterval b) {
   if (b.low <= 0 && b.high >= 0) return kAnything;
   return corners(WhereOp::divide, a, b);
@@ -68,6 +83,10 @@ Bounds bitwise(WhereOp op, WhereInterval a, WhereInterval b) {
 
 Bounds join(WhereOp op, WhereInterval a, WhereInterval b) {
   switch (op) {
+    case WhereOp::add: return sum(a, b);
+    case WhereOp::subtract: return difference(a, b);
+    case WhereOp::least: return {{std::min(a.low, b.low), std::min(a.high, b.high)}};
+    case WhereOp::greatest: return {{std::max(a.low, b.low), std::max(a.high, b.high)}};
     case WhereOp::divide: return divide(a, b);
     case WhereOp::remainder: return remainder(a, b);
     case WhereOp::less: return truth(a.high < b.low, a.low >= b.high);

@@ -3,116 +3,143 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <span>
+#include <memory>
+#include <numeric>
 
 #include "src/mask/terms/where.h"
+#include "src/mask/terms/where_values.h"
 
 namespace stof::bound {
 namespace {
 
-using Lanes = std::array<std::int32_t, 64>;
-using Scratch = std::array<Lanes, kWhereStack>;
+constexpr std::size_t kKeys = 64;
+// Rows for 64 keys each that are computed together, one behind the other.
+constexpr std::size_t kRowsAtOnce = 8, kValues = kKeys * kRowsAtOnce;
 
-template <class Join>
-void join(const Lanes& a, const Lanes& b, Lanes& out, Join operation) {
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = operation(a[i], b[i]);
-}
-
-// The quotient of 32-bit integers is exact after truncation of the double quotient, and doubles divide in vectors.
-std::int32_t floor_quotient(std::int32_t a, std::int32_t b) {
-  const auto quotient = static_cast<std::int32_t>(static_cast<double>(a) / static_cast<double>(b));
-  return quotient - static_cast<std::int32_t>((quotient * b != a) & ((a ^ b) < 0));
-}
-
-void apply(WhereOp op, const Lanes& a, Lanes& out) {
-  switch (op) {
-    case WhereOp::negate: return join(a, a, out, [](auto x, auto) { return -x; });
-    case WhereOp::absolute: return join(a, a, out, [](auto x, auto) { return x < 0 ? -x : x; });
-    default: return join(a, a, out, [](auto x, auto) { return static_cast<std::int32_t>(x == 0); });
-  }
-}
-
-void apply(WhereOp op, const Lanes& a, const Lanes& b, Lanes& out) {
-  using Int = std::int32_t;
-  switch (op) {
-    case WhereOp::add: return join(a, b, out, [](Int x, Int y) { return x + y; });
-    case WhereOp::subtract: return join(a, b, out, [](Int x, Int y) { return x - y; });
-    case WhereOp::multiply: return join(a, b, out, [](Int x, Int y) { return x * y; });
-    case WhereOp::divide: return join(a, b, out, [](Int x, Int y) { return floor_quotient(x, y); });
-    case WhereOp::remainder: return join(a, b, out, [](Int x, Int y) { return x - floor_quotient(x, y) * y; });
-    case WhereOp::least: return join(a, b, out, [](Int x, Int y) { return x < y ? x : y; });
-    case WhereOp::greatest: return join(a, b, out, [](Int x, Int y) { return x > y ? x : y; });
-    case WhereOp::less: return join(a, b, out, [](Int x, Int y) { return Int{x < y}; });
-    case WhereOp::less_equal: return join(a, b, out, [](Int x, Int y) { return Int{x <= y}; });
-    case WhereOp::greater: return join(a, b, out, [](Int x, Int y) { return Int{x > y}; });
-    case WhereOp::greater_equal: return join(a, b, out, [](Int x, Int y) { return Int{x >= y}; });
-    case WhereOp::equal: return join(a, b, out, [](Int x, Int y) { return Int{x == y}; });
-    case WhereOp::not_equal: return join(a, b, out, [](Int x, Int y) { return Int{x != y}; });
-    case WhereOp::bit_and: return join(a, b, out, [](Int x, Int y) { return x & y; });
-    default: return join(a, b, out, [](Int x, Int y) { return x | y; });
-  }
-}
-
-// load(step, place) gives an operand where it lies, or writes it to the place.
-template <class Load>
-const Lanes& evaluate(const std::vector<WhereStep>& steps, Scratch& scratch, const Load& load) {
-  std::array<const Lanes*, kWhereStack> stack;
-  std::size_t top = 0;  // values on the stack
-  const Lanes* value = scratch.data();
+std::size_t most_kept(const std::vector<WhereStep>& steps) {
+  std::size_t kept = 0, most = 1;
   for (const WhereStep& step : steps) {
-    const auto operands = static_cast<std::size_t>(operand_count(step.op));
-    Lanes& out = scratch[top - operands];
-    value = &out;
-    if (operands == 0) value = &load(step, out);
-    else if (operands == 1) apply(step.op, *stack[top - 1], out);
-    else apply(step.op, *stack[top - 2], *stack[top - 1], out);
-    top += 1 - operands;
-    stack[top - 1] = value;
+    kept += 1 - static_cast<std::size_t>(operand_count(step.op));
+    most = std::max(most, kept);
   }
-  return *value;
+  return most;
 }
 
-const Lanes& spread(std::int64_t value, Lanes& out) {
-  out.fill(static_cast<std::int32_t>(value));
-  return out;
-}
+// Of a tile, at most kKeys: which rows are computed, since those of equal values, as those of a block are, have equal
+// bits; and of each part their values, kKeys times each.
+struct Rows {
+  std::vector<std::int64_t> first = {};  // of those with the same values
+  std::int64_t end = 0;
+  std::unique_ptr<std::int32_t[]> values = {};  // [parts][first.size()][kKeys]
+};
 
-void compute_keys(const std::vector<WhereStep>& steps, std::int64_t first_key, Scratch& scratch, Lanes& out) {
-  out = evaluate(steps, scratch, [first_key](const WhereStep& step, Lanes& place) -> const Lanes& {
-    if (step.op != WhereOp::key) return spread(step.value, place);
-    for (std::size_t i = 0; i < place.size(); ++i)
-      place[i] = static_cast<std::int32_t>(first_key) + static_cast<std::int32_t>(i);
-    return place;
-  });
-}
+class Filling {
+ public:
+  explicit Filling(const WhereLanes& lanes)
+      : lanes_(lanes),
+        memory_(std::make_unique_for_overwrite<std::int32_t[]>(lanes.most_kept() * kValues)),
+        of_keys_(std::make_unique_for_overwrite<std::int32_t[]>(lanes.key_parts().size() * kValues)) {}
 
-std::int64_t compute_row(const std::vector<WhereStep>& steps, std::int64_t p) {
-  std::array<std::int64_t, kWhereStack> stack;
-  std::size_t top = 0;
-  for (const WhereStep& step : steps) {
-    const auto operands = static_cast<std::size_t>(operand_count(step.op));
-    top -= operands;
-    stack[top] = operands == 0   ? step.op == WhereOp::query ? p : step.value
-                 : operands == 1 ? compute(step.op, stack[top]).value
-                                 : compute(step.op, stack[top], stack[top + 1]).value;
-    ++top;
+  // Of positions that are at most kKeys.
+  void fill(const TileBits& tile) {
+    const std::int64_t words = tile.words_per_row(), rest = tile.keys.size() & 63;
+    look_at_rows(tile.positions);
+    for (std::int64_t w = 0; w < words; ++w) {
+      look_at_keys(tile.keys.begin + 64 * w);
+      compute_words(tile.words + w, words);
+    }
+    if (rest == 0) return;
+    const std::uint64_t wanted = ~(~std::uint64_t{0} << rest);
+    for (std::int64_t row = 0; row < rows_.end; ++row) tile.words[(row + 1) * words - 1] &= wanted;
   }
-  return stack[0];
-}
 
-// Bit i is set where value i is not zero.
-std::uint64_t bits_of(const Lanes& values) {
-  std::array<std::uint8_t, 64> bytes;
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(values[i] != 0);
-  std::uint64_t word = 0;
-  for (std::size_t i = 0; i < bytes.size(); i += 8) {
-    std::uint64_t eight = 0;
-    std::memcpy(&eight, bytes.data() + i, 8);
-    word |= (eight * 0x0102040810204080ull) >> 56 << i;  // byte j to bit 56 + j; nothing else reaches those
+ private:
+  // `count` values; operand(step) is where they lie.
+  template <class Operand>
+  const std::int32_t* evaluate(const std::vector<WhereStep>& steps, std::size_t count, const Operand& operand) {
+    std::array<const std::int32_t*, kWhereStack> stack;
+    std::size_t kept = 0;
+    operations_.clear();
+    for (const WhereStep& step : steps) {
+      const auto operands = static_cast<std::size_t>(operand_count(step.op));
+      kept -= operands;
+      std::int32_t* const out = memory_.get() + kept * kValues;
+      if (operands > 0) operations_.push_back({step.op, stack[kept], stack[kept + operands - 1], out});
+      stack[kept++] = operands > 0 ? out : operand(step);
+    }
+    apply_where(operations_, count);
+    return stack[0];
   }
-  return word;
-}
+
+  // Of 64 neighbours, which are positions or keys.
+  const std::int32_t* evaluate_part(const WhereLanes::Part& part, std::int64_t first) {
+    std::iota(neighbours_.begin(), neighbours_.end(), static_cast<std::int32_t>(first));
+    return evaluate(part, kKeys, [&](const WhereStep& step) {
+      if (step.op != WhereOp::constant) return const_cast<const std::int32_t*>(neighbours_.data());
+      return lanes_.constants().data() + static_cast<std::size_t>(step.value) * kKeys;
+    });
+  }
+
+  void look_at_rows(Range positions) {
+    const std::size_t parts = lanes_.row_parts().size();
+    of_parts_.clear();
+    for (const WhereLanes::Part& part : lanes_.row_parts()) {
+      const std::int32_t* const values = evaluate_part(part, positions.begin);
+      of_parts_.insert(of_parts_.end(), values, values + kKeys);
+    }
+    rows_.first.assign(1, 0);
+    rows_.end = positions.size();
+    for (std::int64_t row = 1; row < rows_.end; ++row)
+      if (is_new(static_cast<std::size_t>(row))) rows_.first.push_back(row);
+    rows_.values = std::make_unique_for_overwrite<std::int32_t[]>(of_parts_.size() * rows_.first.size());
+    std::int32_t* out = rows_.values.get();
+    for (std::size_t part = 0; part < parts; ++part)
+      for (const std::int64_t row : rows_.first)
+        out = std::fill_n(out, kKeys, of_parts_[part * kKeys + static_cast<std::size_t>(row)]);
+  }
+  bool is_new(std::size_t row) const {
+    for (std::size_t i = row; i < of_parts_.size(); i += kKeys)
+      if (of_parts_[i] != of_parts_[i - 1]) return true;
+    return false;
+  }
+
+  void look_at_keys(std::int64_t first) {
+    std::int32_t* out = of_keys_.get();
+    for (const WhereLanes::Part& part : lanes_.key_parts()) {
+      const std::int32_t* const values = evaluate_part(part, first);
+      const std::size_t copies = std::min(kRowsAtOnce, rows_.first.size());
+      for (std::size_t row = 0; row < copies; ++row) std::copy_n(values, kKeys, out + row * kKeys);
+      out += kValues;
+    }
+  }
+
+  // A word of each row, `stride` words away from that of the row before.
+  void compute_words(std::uint64_t* words, std::int64_t stride) {
+    const std::size_t computed = rows_.first.size();
+    for (std::size_t begin = 0; begin < computed; begin += kRowsAtOnce) {
+      const std::size_t end = std::min(begin + kRowsAtOnce, computed), count = (end - begin) * kKeys;
+      const std::int32_t* const values = evaluate(lanes_.steps(), count, [&](const WhereStep& step) {
+        const auto part = static_cast<std::size_t>(step.value);
+        if (step.op == WhereOp::key) return const_cast<const std::int32_t*>(of_keys_.get()) + part * kValues;
+        return const_cast<const std::int32_t*>(rows_.values.get()) + (part * computed + begin) * kKeys;
+      });
+      std::array<std::uint64_t, kRowsAtOnce> bits;
+      where_bits(values, count, bits.data());
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::int64_t next = i + 1 < computed ? rows_.first[i + 1] : rows_.end;
+        for (std::int64_t row = rows_.first[i]; row < next; ++row) words[row * stride] = bits[i - begin];
+      }
+    }
+  }
+
+  const WhereLanes& lanes_;
+  std::unique_ptr<std::int32_t[]> memory_;   // of values that are kept, kValues each
+  std::unique_ptr<std::int32_t[]> of_keys_;  // of each part kRowsAtOnce times
+  std::vector<std::int32_t> of_parts_ = {};  // of rows, kKeys each
+  std::array<std::int32_t, kKeys> neighbours_ = {};
+  std::vector<WhereOperation> operations_ = {};
+  Rows rows_ = {};
+};
 
 }  // namespace
 
@@ -141,42 +168,32 @@ WhereLanes::WhereLanes(const std::vector<WhereStep>& steps) {
     }
     auto& parts = key ? key_parts_ : row_parts_;
     steps_.push_back({key ? WhereOp::key : WhereOp::query, static_cast<std::int64_t>(parts.size())});
-    parts.emplace_back(steps.begin() + static_cast<std::ptrdiff_t>(first),
-                       steps.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    parts.push_back(part_of(steps, first, i));
     i = first;
   }
   std::reverse(steps_.begin(), steps_.end());
+  most_kept_ = std::max(most_kept_, bound::most_kept(steps_));
+}
+
+WhereLanes::Part WhereLanes::part_of(const std::vector<WhereStep>& steps, std::size_t first, std::size_t last) {
+  Part part(steps.begin() + static_cast<std::ptrdiff_t>(first), steps.begin() + static_cast<std::ptrdiff_t>(last) + 1);
+  for (WhereStep& step : part) {
+    if (step.op != WhereOp::constant) continue;
+    const std::size_t number = constants_.size() / kKeys;
+    constants_.insert(constants_.end(), kKeys, static_cast<std::int32_t>(step.value));
+    step.value = static_cast<std::int64_t>(number);
+  }
+  most_kept_ = std::max(most_kept_, bound::most_kept(part));
+  return part;
 }
 
 void WhereLanes::fill(const TileBits& tile) const {
-  const auto parts = row_parts_.size();
-  std::vector<std::int64_t> of_rows;  // [rows][parts]
-  of_rows.reserve(static_cast<std::size_t>(tile.positions.size()) * parts);
-  for (std::int64_t p = tile.positions.begin; p < tile.positions.end; ++p)
-    for (const std::vector<WhereStep>& part : row_parts_) of_rows.push_back(compute_row(part, p));
-  std::vector<Lanes> of_keys(key_parts_.size());
-  Scratch scratch;
-  const std::int64_t words = tile.words_per_row(), rest = tile.keys.size() & 63;
-  for (std::int64_t w = 0; w < words; ++w) {
-    for (std::size_t part = 0; part < of_keys.size(); ++part)
-      compute_keys(key_parts_[part], tile.keys.begin + 64 * w, scratch, of_keys[part]);
-    const std::uint64_t wanted = w + 1 == words && rest != 0 ? ~(~std::uint64_t{0} << rest) : ~std::uint64_t{0};
-    std::span<const std::int64_t> known;  // the row whose bits `word` has
-    std::uint64_t word = 0;
-    for (std::int64_t row = 0; row < tile.positions.size(); ++row) {
-      const auto of_row = std::span(of_rows).subspan(static_cast<std::size_t>(row) * parts, parts);
-      // Rows of equal values, as those of a block are, have equal bits.
-      if (row == 0 || !std::ranges::equal(of_row, known)) {
-        const auto load = [&](const WhereStep& step, Lanes& place) -> const Lanes& {
-          const auto part = static_cast<std::size_t>(step.value);
-          return step.op == WhereOp::key ? of_keys[part] : spread(of_row[part], place);
-        };
-        word = bits_of(evaluate(steps_, scratch, load)) & wanted;
-        known = of_row;
-      }
-      tile.words[row * words + w] = word;
-    }
-  }
+  constexpr auto kRows = static_cast<std::int64_t>(kKeys);
+  Filling filling(*this);
+  for (std::int64_t begin = tile.positions.begin; begin < tile.positions.end; begin += kRows)
+    filling.fill({.positions = {begin, std::min(begin + kRows, tile.positions.end)},
+                  .keys = tile.keys,
+                  .words = tile.words + (begin - tile.positions.begin) * tile.words_per_row()});
 }
 
 }  // namespace stof::bound

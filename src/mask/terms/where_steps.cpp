@@ -95,11 +95,6 @@ void check_steps(std::size_t count) {
 
 }  // namespace
 
-int operand_count(WhereOp op) {
-  if (op <= WhereOp::key) return 0;
-  return op <= WhereOp::logical_not ? 1 : 2;
-}
-
 std::string print_where(const std::vector<WhereStep>& steps) { return print_steps(steps).text; }
 
 bool can_be_written(const std::vector<WhereStep>& steps) {
