@@ -96,6 +96,8 @@ void read_gemma(const JsonObject& object, std::string_view model_type, ModelConf
   config.mlp_bias = false;
   config.post_norms = true;
   config.score_divisor = object.positive_number("query_pre_attn_scalar", 256);
+  if (config.score_divisor < 1e-30 || config.score_divisor > 1e30)  // attention takes scales of 1e-18 to 1e18
+    object.refuse("query_pre_attn_scalar", "a number from 1e-30 to 1e30");
   if (model_type == "gemma2") read_gemma2(object, config);
   else read_gemma3(object, config);
 }

@@ -70,11 +70,11 @@ std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, 
 
 // Transformers has no other angles of Phi-3 than those that are not scaled and those that differ by the length of the
 // text (longrope), of which "su" and "yarn" are older names.
-void check_phi_angles(const JsonObject& object, const RotaryLayer& layer) {
-  if (layer.scaling.kind == RotaryScaling::Kind::none) return;
-  const JsonObject parameters = object.object(
-      is_said(object, "rope_scaling") && !object.at("rope_scaling").empty() ? "rope_scaling" : "rope_parameters");
-  refuse(parameters, parameters.has("rope_type") ? "rope_type" : "type", "\"default\" of phi3");
+void check_phi_angles(const JsonObject& object) {
+  const std::optional<JsonObject> parameters = rope_parameters_of(object);
+  if (!parameters) return;
+  const std::string_view key = key_of_rope_type(*parameters);
+  if (parameters->string(key, "default") != "default") refuse(*parameters, key, "\"default\" of phi3");
 }
 
 }  // namespace
@@ -91,8 +91,8 @@ void read_llama(const JsonObject& object, std::string_view model_type, ModelConf
   config.mlp_bias = as_llama && object.boolean("mlp_bias", false);
   config.head_norms = model_type == "qwen3";
   config.stacked_weights = phi;
+  if (phi) check_phi_angles(object);
   RotaryLayer layer = read_rotary(object, config);
-  if (phi) check_phi_angles(object, layer);
   for (const std::optional<std::int64_t> window : read_windows(object, model_type, config)) {
     layer.reach = window;
     config.rotary.push_back(layer);

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
@@ -32,33 +33,52 @@ void check_kind(const JsonObject& object) {
   if (is_said(object, kTurned) && object.positive_number(kTurned) != 1) refuse(object, kTurned, "1");
 }
 
-// Of the gate.
+// Of the gate: as transformers says it, or in the words of the first code, or by both alike.
 std::string read_gate(const JsonObject& object) {
-  constexpr std::string_view kKey = "activation_function";
-  if (!is_said(object, kKey)) return read_activation(object, "hidden_act", "silu");
-  const std::string name = object.string(kKey);
-  if (name == "swiglu") return "silu";
-  if (name == "geglu") return "gelu";
-  refuse(object, kKey, "swiglu, geglu");
+  constexpr std::string_view kFirst = "activation_function", kUsual = "hidden_act";
+  if (!is_said(object, kFirst)) return read_activation(object, kUsual, "silu");
+  const std::string name = object.string(kFirst);
+  if (name != "swiglu" && name != "geglu") refuse(object, kFirst, "swiglu, geglu");
+  const std::string first = name == "swiglu" ? "silu" : "gelu";
+  if (object.has(kUsual) && read_activation(object, kUsual, "silu") != first)
+    fail(ErrorKind::bad_file, "{}: '{}' is {}, and '{}' is {}; accepted: one of them, or the same twice",
+         object.where(), kFirst, excerpt(object.at(kFirst)), kUsual, excerpt(object.at(kUsual)));
+  return first;
+}
+
+// By their first names, or where they are said by those of transformers.
+struct Names {
+  std::string_view width = "n_embd", layers = "n_layer", heads = "n_head", positions = "n_positions",
+                   epsilon = "layer_norm_epsilon";
+};
+Names names_in(const JsonObject& object) {
+  Names names;
+  take_other_name(object, "hidden_size", names.width);
+  take_other_name(object, "num_hidden_layers", names.layers);
+  take_other_name(object, "num_attention_heads", names.heads);
+  take_other_name(object, "max_position_embeddings", names.positions);
+  take_other_name(object, "layer_norm_eps", names.epsilon);
+  return names;
 }
 
 }  // namespace
 
 void read_nomic(const JsonObject& object, ModelConfig& config) {
-  check_layers_and_positions(object, config);
+  const Names names = names_in(object);
+  check_layers_and_positions(object, config, names.layers, names.positions);
   check_kind(object);
   config.activation = read_gate(object);
   config.type_vocab_size = object.integer("type_vocab_size", 0, kMost, 2);
-  std::string_view epsilon = "layer_norm_epsilon";
-  take_other_name(object, "layer_norm_eps", epsilon);
-  config.norm_epsilon = object.positive_number(epsilon, 1e-12);
-  RotaryLayer layer = read_rotary(object, config, object.positive_number("rotary_emb_base", 1000));
-  read_heads(object, {}, config);
-  if (config.kv_heads != config.heads || config.head_dim * config.heads != config.hidden_size)
-    fail(ErrorKind::unsupported,
-         "{}: {} heads of {} columns, {} of keys; accepted: as many of keys, {} columns together", object.where(),
-         config.heads, config.head_dim, config.kv_heads, config.hidden_size);
+  config.norm_epsilon = object.positive_number(names.epsilon, 1e-12);
+  const RotaryLayer layer = read_rotary(object, config, object.positive_number("rotary_emb_base", 1000));
   config.rotary.assign(static_cast<std::size_t>(config.layers), layer);
+  const std::int64_t heads = config.heads, head_dim = config.hidden_size / heads;
+  if (config.hidden_size % heads != 0 || head_dim % 2 != 0 || head_dim > kMaxHeadDim)
+    object.refuse(names.width,
+                  fmt::format("an even number up to {} for each of {}, {}", kMaxHeadDim, names.heads, heads));
+  for (const auto& [key, only] : {std::pair{"head_dim", head_dim}, std::pair{"num_key_value_heads", heads}})
+    if (is_said(object, key) && object.integer(key, 1, kMost) != only)
+      refuse(object, key, fmt::format("{}, or null", only));
 }
 
 }  // namespace stof

@@ -28,8 +28,8 @@ double trained_positions(const JsonObject* around, const JsonObject& parameters,
 }
 
 RotaryScaling read_llama3(const JsonObject* around, const JsonObject& parameters, const ModelConfig& config) {
-  parameters.allow_only({"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
-                         "original_max_position_embeddings"});
+  parameters.allow_only({"rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "low_freq_factor",
+                         "high_freq_factor", "original_max_position_embeddings"});
   const RotaryScaling scaling{.kind = RotaryScaling::Kind::llama3,
                               .factor = factor_of(parameters),
                               .trained_positions = trained_positions(around, parameters, config),
@@ -44,8 +44,8 @@ RotaryScaling read_llama3(const JsonObject* around, const JsonObject& parameters
 double suggested_amplitude(double factor) { return factor <= 1 ? 1 : 0.1 * std::log(factor) + 1; }
 
 RotaryScaling read_yarn(const JsonObject* around, const JsonObject& parameters, const ModelConfig& config) {
-  parameters.allow_only({"rope_type", "type", "rope_theta", "factor", "attention_factor", "beta_fast", "beta_slow",
-                         "truncate", "original_max_position_embeddings"});
+  parameters.allow_only({"rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "attention_factor",
+                         "beta_fast", "beta_slow", "truncate", "original_max_position_embeddings"});
   const double factor = factor_of(parameters);
   const auto number = [&](std::string_view key, double otherwise) {
     return is_said(parameters, key) ? parameters.positive_number(key) : otherwise;
@@ -70,19 +70,19 @@ void check_whole_heads(const JsonObject& parameters) {
 }
 
 RotaryScaling read_scaling(const JsonObject* around, const JsonObject& parameters, const ModelConfig& config) {
-  const std::string_view key = parameters.has("rope_type") || !parameters.has("type") ? "rope_type" : "type";
+  const std::string_view key = key_of_rope_type(parameters);
   const std::string type = parameters.string(key, "default");
+  check_whole_heads(parameters);
   if (type == "llama3") return read_llama3(around, parameters, config);
   if (type == "yarn") return read_yarn(around, parameters, config);
   if (type == "linear") {
-    parameters.allow_only({"rope_type", "type", "rope_theta", "factor"});
+    parameters.allow_only({"rope_type", "type", "rope_theta", "partial_rotary_factor", "factor"});
     return {.kind = RotaryScaling::Kind::linear, .factor = factor_of(parameters)};
   }
   if (type != "default")
     fail(ErrorKind::unsupported, "{}: '{}' is \"{}\"; accepted: \"default\", \"linear\", \"llama3\", \"yarn\"",
          parameters.where(), key, type);
   parameters.allow_only({"rope_type", "type", "rope_theta", "partial_rotary_factor"});
-  check_whole_heads(parameters);
   return {};
 }
 
@@ -102,19 +102,27 @@ std::string text_of(const RotaryScaling& scaling) {
   return {};
 }
 
-void check_layers_and_positions(const JsonObject& object, const ModelConfig& config) {
-  if (config.layers > kMostLayers) object.refuse("num_hidden_layers", fmt::format("0 to {}", kMostLayers));
+std::string_view key_of_rope_type(const JsonObject& parameters) {
+  return parameters.has("rope_type") || !parameters.has("type") ? "rope_type" : "type";
+}
+
+void check_layers_and_positions(const JsonObject& object, const ModelConfig& config, std::string_view layers,
+                                std::string_view positions) {
+  if (config.layers > kMostLayers) object.refuse(layers, fmt::format("0 to {}", kMostLayers));
   if (config.max_positions > kMostPositions)
-    object.refuse("max_position_embeddings",
-                  fmt::format("{} to {}", is_decoder(config.family) ? 1 : 2, kMostPositions));
+    object.refuse(positions, fmt::format("{} to {}", is_decoder(config.family) ? 1 : 2, kMostPositions));
 }
 
 void read_heads(const JsonObject& object, const HeadDefaults& unsaid, ModelConfig& config) {
   config.kv_heads = config.heads;
   if (is_said(object, "num_key_value_heads")) config.kv_heads = object.integer("num_key_value_heads", 1, kMost);
   else if (!object.has("num_key_value_heads") && unsaid.kv_heads) config.kv_heads = *unsaid.kv_heads;
-  if (config.heads % config.kv_heads != 0)
-    object.refuse("num_key_value_heads", fmt::format("a divisor of num_attention_heads, {}", config.heads));
+  if (config.heads % config.kv_heads != 0) {
+    const std::string accepted = fmt::format("a divisor of num_attention_heads, {}", config.heads);
+    if (is_said(object, "num_key_value_heads")) object.refuse("num_key_value_heads", accepted);
+    fail(ErrorKind::bad_file, "{}: 'num_key_value_heads' is not said, which is {} then; accepted: {}", object.where(),
+         config.kv_heads, accepted);
+  }
   if (is_said(object, "head_dim")) {
     config.head_dim = object.integer("head_dim", 1, kMost);
   } else if (unsaid.head_dim) {
@@ -144,11 +152,16 @@ std::optional<std::vector<bool>> read_layer_types(const JsonObject& object, std:
   return sees_all;
 }
 
+std::optional<JsonObject> rope_parameters_of(const JsonObject& object) {
+  for (const std::string_view key : {"rope_scaling", "rope_parameters"})  // the first that says anything, alone
+    if (is_said(object, key) && !object.at(key).empty()) return object.object(key);
+  return std::nullopt;
+}
+
 RotaryLayer read_rotary(const JsonObject& object, const ModelConfig& config, double usual_theta) {
   check_whole_heads(object);
   const double theta = object.has("rope_theta") ? object.positive_number("rope_theta") : usual_theta;
-  for (const std::string_view key : {"rope_scaling", "rope_parameters"})  // the first that says anything, alone
-    if (is_said(object, key) && !object.at(key).empty()) return read_angles(object.object(key), theta, config, &object);
+  if (const auto parameters = rope_parameters_of(object)) return read_angles(*parameters, theta, config, &object);
   return {.reach = {}, .theta = theta, .scaling = {}};
 }
 

@@ -46,14 +46,13 @@ void read(const std::filesystem::path& folder) {
     fuzz::require(size >= 1 && size <= INT32_MAX);
   fuzz::require(config.type_vocab_size >= 0 && config.type_vocab_size <= INT32_MAX);
   fuzz::require(config.first_position >= 0);
-  const bool of_llamas_kind =
+  const bool has_kv_heads =
       config.family == Family::llama || config.family == Family::gemma || config.family == Family::eurobert;
-  const bool has_kv_heads = of_llamas_kind || config.family == Family::nomic;
   const bool has_head_dim = has_kv_heads || config.family == Family::t5;
   fuzz::require(has_head_dim || config.hidden_size % config.heads == 0);
   if (has_head_dim) fuzz::require(config.head_dim >= 1 && config.head_dim <= kMaxHeadDim);
   check_relative(config);
-  if (config.family == Family::modernbert) {
+  if (config.family == Family::modernbert || config.family == Family::nomic) {
     check_layers(config);
     fuzz::require(config.hidden_size / config.heads % 2 == 0);
   }

@@ -142,6 +142,10 @@ TEST_F(Gemma2Config, ReadsAnglesOfAllLayersAtOnce) {
 TEST_F(Gemma2Config, RefusesWhatIsNotComputed) {
   expect("gemma2", {{"use_bidirectional_attention", true}}, ErrorKind::unsupported,
          ": 'use_bidirectional_attention' is true; accepted: false of gemma2");
+  expect("gemma2", {{"query_pre_attn_scalar", 1e-37}}, ErrorKind::bad_file,
+         ": 'query_pre_attn_scalar' is 1e-37; accepted: a number from 1e-30 to 1e30");
+  expect("gemma2", {{"num_key_value_heads", "absent"}, {"num_attention_heads", 6}}, ErrorKind::bad_file,
+         ": 'num_key_value_heads' is not said, which is 4 then; accepted: a divisor of num_attention_heads, 6");
   expect("gemma2", {{"attn_logit_softcapping", 0}}, ErrorKind::bad_file,
          ": 'attn_logit_softcapping' is 0; accepted: a number above 0");
   expect("gemma2", {{"attn_logit_softcapping", 1e-20}}, ErrorKind::bad_file,

@@ -61,9 +61,10 @@ TEST_F(LlamaConfig, ReadsPhi3AndEuroBert) {
 TEST_F(LlamaConfig, RefusesAnglesAndWindowsThatPhi3AndEuroBertHaveNot) {
   const json shorter = {{"rope_type", "longrope"}, {"short_factor", {1, 1, 1, 1}}, {"long_factor", {1, 1, 1, 1}}};
   expect("phi3", {{"rope_parameters", shorter}}, ErrorKind::unsupported,
-         R"(: rope_parameters: 'rope_type' is "longrope"; accepted: "default", "linear", "llama3", "yarn")");
-  expect("phi3", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}}, ErrorKind::unsupported,
-         R"(: rope_scaling: 'type' is "yarn"; accepted: "default" of phi3)");
+         R"(: rope_parameters: 'rope_type' is "longrope"; accepted: "default" of phi3)");
+  for (const char* type : {"yarn", "su", "llama3"})
+    expect("phi3", {{"rope_scaling", {{"type", type}}}}, ErrorKind::unsupported,
+           fmt::format(R"(: rope_scaling: 'type' is "{}"; accepted: "default" of phi3)", type));
   expect("phi3", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 4}}}}, ErrorKind::unsupported,
          R"(: rope_parameters: 'rope_type' is "linear"; accepted: "default" of phi3)");
   expect("phi3", {{"rope_parameters", {{"partial_rotary_factor", 0.75}}}}, ErrorKind::unsupported,
@@ -189,6 +190,11 @@ TEST_F(LlamaConfig, RefusesWhatIsNotUnderstood) {
   expect("llama", rope({{"rope_type", "default"}, {"rope_theta", nullptr}}), ErrorKind::bad_file,
          ": rope_parameters: 'rope_theta' is null; accepted: a number above 0");
   EXPECT_THROW(read("llama", rope({{"rope_type", "default"}, {"partial_rotary_factor", 0.5}})), Error);
+  EXPECT_THROW(read("llama", rope({{"rope_type", "linear"}, {"factor", 2}, {"partial_rotary_factor", 0.5}})), Error);
+  EXPECT_EQ(text_of(read("llama", rope({{"rope_type", "linear"}, {"factor", 2}, {"partial_rotary_factor", 1.0}}))
+                        .rotary[0]
+                        .scaling),
+            "linear 2");
   expect("qwen2", {{"layer_types", {"full_attention"}}}, ErrorKind::bad_file,
          R"(: 'layer_types' is ["full_attention"]; accepted: an array of num_hidden_layers strings, 3)");
   EXPECT_THROW(read("llama", {{"max_position_embeddings", (1 << 20) + 1}}), Error);

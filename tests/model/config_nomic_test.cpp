@@ -63,11 +63,36 @@ TEST_F(NomicConfig, RefusesWhatIsNotComputed) {
   expect({{"rotary_emb_fraction", 0.5}}, ErrorKind::unsupported, ": 'rotary_emb_fraction' is 0.5; accepted: 1");
   expect({{"activation_function", "gelu"}}, ErrorKind::unsupported,
          ": 'activation_function' is \"gelu\"; accepted: swiglu, geglu");
-  expect({{"head_dim", 16}}, ErrorKind::unsupported,
-         ": 4 heads of 16 columns, 4 of keys; accepted: as many of keys, 32 columns together");
+  expect({{"head_dim", 16}}, ErrorKind::unsupported, ": 'head_dim' is 16; accepted: 8, or null");
+  expect({{"num_key_value_heads", 2}}, ErrorKind::unsupported, ": 'num_key_value_heads' is 2; accepted: 4, or null");
   expect({{"n_embd", 64}}, ErrorKind::bad_file,
          ": 'n_embd' is 64, and 'hidden_size' is 32; accepted: one of them, or the same twice");
   EXPECT_THROW(read({{"architectures", {"NomicBertForPreTraining"}}}), Error);
+}
+
+// Under the names that the file has.
+TEST_F(NomicConfig, RefusesSizesThatDoNotFit) {
+  expect({{"num_attention_heads", 5}}, ErrorKind::bad_file,
+         ": 'hidden_size' is 32; accepted: an even number up to 256 for each of num_attention_heads, 5");
+  expect(first_names({{"n_head", 5}}), ErrorKind::bad_file,
+         ": 'n_embd' is 32; accepted: an even number up to 256 for each of n_head, 5");
+  expect(first_names({{"n_embd", 28}}), ErrorKind::bad_file,
+         ": 'n_embd' is 28; accepted: an even number up to 256 for each of n_head, 4");
+  expect(first_names({{"n_layer", 20000}}), ErrorKind::bad_file, ": 'n_layer' is 20000; accepted: 0 to 10000");
+  expect(first_names({{"n_positions", (1 << 20) + 1}}), ErrorKind::bad_file,
+         ": 'n_positions' is 1048577; accepted: 2 to 1048576");
+}
+
+// Transformers looks at its own alone.
+TEST_F(NomicConfig, RefusesTwoGatesThatDiffer) {
+  expect(
+      {{"activation_function", "geglu"}}, ErrorKind::bad_file,
+      ": 'activation_function' is \"geglu\", and 'hidden_act' is \"silu\"; accepted: one of them, or the same twice");
+  expect(
+      {{"activation_function", "swiglu"}, {"hidden_act", "gelu"}}, ErrorKind::bad_file,
+      ": 'activation_function' is \"swiglu\", and 'hidden_act' is \"gelu\"; accepted: one of them, or the same twice");
+  EXPECT_EQ(read({{"activation_function", "geglu"}, {"hidden_act", "gelu"}}).activation, "gelu");
+  EXPECT_EQ(read({{"hidden_act", "gelu_new"}}).activation, "gelu_new");
 }
 
 }  // namespace
