@@ -203,7 +203,7 @@ void add_attention(CLI::App& app) {
   add_number(sub, "--scale", command->scale, "factor of the scores (default 1 / sqrt(head dimension))", kMostFactor);
   add_number(sub, "--softcap", command->softcap, "scores become X tanh(score / X) before the mask", kMostFactor);
   sub->add_option("--relative-bias", command->bias,
-                  "f4 [H,2R+1]: added to scaled scores, by how far a key is behind its query, from -R to R");
+                  "f4 [H,2R+1]: added to scaled scores, by the key's position less its query's, from -R to R");
   sub->add_option("--lengths", command->lengths, "i4 or i8 [B], or [B,2] for queries and keys");
   sub->add_option("--layout", command->layout, "bhsd, or bshd: [B,N,H,D]")->capture_default_str();
   sub->add_option("--kernel", command->kernel, "auto, or one kernel by name")->capture_default_str();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -43,6 +44,9 @@ void keep_standard_descriptors() {
   for (const int descriptor : {0, 1, 2})
     if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);
 }
+
+// A file that may not grow further is an error of writing, as a full disk is.
+void outlive_file_size_limits() { std::signal(SIGXFSZ, SIG_IGN); }
 
 void complain(const std::string& what) { stof::cli::say(fmt::format("stof: {}\n", stof::cli::shortened(what))); }
 
@@ -214,6 +218,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   keep_standard_descriptors();
+  outlive_file_size_limits();
   if (argc == 3 && std::string_view(argv[1]) == stof::cli::kCompileWorker) stof::serve_compiles(argv[2]);
   stof::cli::spin_for_a_moment(argv);
   try {

@@ -13,9 +13,9 @@ namespace stof {
 // Made once, on a device; copies share its memory. Row i of an item has position i + keys - queries, and key j has j.
 class RelativeBias {
  public:
-  // values: f32 [heads, 2 * reach + 1], row after row: values[h][reach + d] is added to what head h scores a key d
-  // positions behind its query, in front of it where d is below 0. Keys further away than `reach` have the value of the
-  // furthest one. Finite, at most 2^20 in magnitude; heads from 1, reach 0..2^24. Throws invalid_argument.
+  // values: f32 [heads, 2 * reach + 1], row after row: values[h][reach + d] is added to what head h scores a key whose
+  // position is that of its query plus d, which is below 0 for earlier keys. Keys further away than `reach` have the
+  // value of the furthest one. Finite, at most 2^20 in magnitude; heads from 1, reach 0..2^24. Throws invalid_argument.
   RelativeBias(std::span<const float> values, std::int64_t heads, std::int64_t reach, const Device& device);
   // -slope * |d|, of a slope for each head (Press et al., Train Short, Test Long, 2021). Beyond `reach` it falls no
   // further: take the longest item's keys.

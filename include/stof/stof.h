@@ -161,9 +161,9 @@ void stof_plan_destroy(stof_plan* plan); /* NULL: nothing happens */
 typedef struct stof_relative_bias stof_relative_bias;
 
 /* values: f32 [heads, 2 * reach + 1] of the host, row after row, which may go afterwards: values[h][reach + d] is added
- * to what head h scores a key d positions behind its query, in front of it where d is below 0. Keys further away than
- * reach have the value of the furthest. Finite, at most 2^20 in magnitude. Row i of an item has position i + keys -
- * queries. device: as of stof_plan_create. */
+ * to what head h scores a key whose position is that of its query plus d, which is below 0 for earlier keys. Keys
+ * further away than reach have the value of the furthest. Finite, at most 2^20 in magnitude. Row i of an item has
+ * position i + keys - queries. device: as of stof_plan_create. */
 stof_status stof_relative_bias_create(const float* values, int64_t heads, int64_t reach, const char* device,
                                       stof_relative_bias** bias);
 

@@ -23,7 +23,10 @@ def places() -> list[Path]:
 def library() -> Stof:
     """Loaded at the first use. STOF_LIBRARY names another one."""
     if given := os.environ.get("STOF_LIBRARY"):
-        return Stof(given)
+        try:
+            return Stof(given)
+        except OSError as error:
+            raise OSError(f"STOF_LIBRARY is {given!r}: {error}; accepted: a {_NAME} that is there") from error
     for place in places():
         if place.exists():
             return Stof(str(place))

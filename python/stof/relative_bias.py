@@ -20,7 +20,7 @@ _MOST_REACH = 2**24  # the library's
 
 class RelativeBias:
     """Made once, for any number of calls and threads, on the device of their plans. `values` [heads, 2 reach + 1]: values[h][reach + d] is added
-    to what head h scores a key d positions behind its query, where it is scaled by then; d below 0 is in front of it. Keys
+    to what head h scores key j for a query at p, d = j - p, below 0 for earlier keys, where it is scaled by then. Keys
     further away than `reach` have the value of the furthest one. They are numbers of NumPy, of PyTorch, of any device, or
     of nested sequences, and copied, as f32. `device` is "cpu", "cuda", "cuda:N" or "auto", or PyTorch's."""
 

@@ -2,6 +2,7 @@
 #include "src/base/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,6 +44,12 @@ int open_unnamed(const fs::path& aside) {
   return open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
 }
 
+// Who may read a file that is written anew may read what comes in its place, and nobody else.
+void take_mode(int file, const fs::path& of) {
+  struct stat before {};
+  if (stat(of.c_str(), &before) == 0 && S_ISREG(before.st_mode)) (void)fchmod(file, before.st_mode & 0777);
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& path, TakenName taken)
@@ -62,6 +69,7 @@ AtomicFile::AtomicFile(const fs::path& path, TakenName taken)
     named_ = file_ >= 0;
   }
   if (file_ < 0) fail(ErrorKind::bad_file, "cannot write '{}': {}", path_.string(), std::strerror(errno));
+  if (!direct && follows) take_mode(file_, final_);
 }
 
 AtomicFile::~AtomicFile() {

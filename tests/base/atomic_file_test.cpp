@@ -48,6 +48,21 @@ TEST(AtomicFile, HasNoNameUntilItIsWhole) {
   EXPECT_EQ(read_bytes(folder / "a"), "half");
 }
 
+// Who might read the file before may read it afterwards, and nobody else; a link's target decides.
+TEST(AtomicFile, KeepsWhoMayReadIt) {
+  const TemporaryFolder folder;
+  const fs::perms owner = fs::perms::owner_read | fs::perms::owner_write, group = owner | fs::perms::group_read;
+  fs::create_symlink(folder / "a", folder / "link");
+  for (const fs::perms kept : {owner, group, owner}) {
+    write_bytes(folder / "a", "before");
+    fs::permissions(folder / "a", kept);
+    AtomicFile file(folder / (kept == group ? "link" : "a"));
+    file.append("after");
+    file.commit();
+    EXPECT_EQ(fs::status(folder / "a").permissions(), kept);
+  }
+}
+
 TEST(AtomicFile, KeepsALinkALink) {
   const TemporaryFolder folder;
   write_bytes(folder / "target", "before");

@@ -8,6 +8,7 @@ usage: mask_test.py STOF
 import json
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -195,6 +196,11 @@ class Mask(unittest.TestCase):
         ):  # fmt: skip
             done = stof(*arguments)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (code, "", f"stof: {message}\n"))
+        with tempfile.TemporaryDirectory() as folder:
+            few = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+            done = subprocess.run([STOF, "mask", "causal", "--seq", "1000", "--out", f"{folder}/m.npy"], capture_output=True, text=True, preexec_fn=few, check=False)
+            self.assertEqual((done.returncode, done.stderr), (4, f"stof: cannot write '{folder}/m.npy': File too large\n"))
+            self.assertEqual(os.listdir(folder), [])
         with open("/dev/full", "w") as full:
             done = subprocess.run([STOF, "mask", "causal", "--seq", "8"], stdout=full, stderr=subprocess.PIPE, text=True)
         self.assertEqual((done.returncode, done.stderr),
