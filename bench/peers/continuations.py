@@ -63,8 +63,10 @@ class Transformers:
         from transformers import AutoModelForCausalLM
         torch.set_num_threads(threads)
         self.torch, self.device = torch, device
+        capped = json.loads((Path(model) / "config.json").read_text(encoding="utf-8")).get("attn_logit_softcapping")
         self.model = AutoModelForCausalLM.from_pretrained(
-            model, dtype={"f32": torch.float32, "bf16": torch.bfloat16}[dtype], attn_implementation="sdpa").to(device).eval()  # fmt: skip
+            model, dtype={"f32": torch.float32, "bf16": torch.bfloat16}[dtype],
+            attn_implementation="eager" if capped else "sdpa").to(device).eval()  # fmt: skip; sdpa leaves a cap out
         self.model.generation_config.eos_token_id = None
         self.model.generation_config.pad_token_id = 0  # asked for; prompts are of one length
 

@@ -31,7 +31,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as generate.py has it
 
 from continuations import MOST_GAP, checked, spread_of  # noqa: E402  (OpenMP reads the environment)
 from cpu_run import FAR_BEHIND, ROOT, SAME, Results, environment  # noqa: E402
-from decoders import SIZES, random_decoder  # noqa: E402
+from decoders import SIZES, caps_scores, random_decoder  # noqa: E402
 
 EXPECTED = "sdpa"
 CONTENDERS = {"stof": "paged|stof", EXPECTED: "paged|sdpa", **{f"flash_attention_{i}": f"paged|flash_attention_{i}" for i in (2, 3, 4)}}
@@ -199,7 +199,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", default=str(ROOT / "build/release/libstof.so"), help="unless STOF_LIBRARY names one")
     parser.add_argument("--device", choices=list(DTYPES), default="cuda")
-    parser.add_argument("--size", choices=list(SIZES), default="Qwen3-0.6B", help="of a model with random weights")
+    parser.add_argument("--size", choices=[size for size in SIZES if not caps_scores(size)], default="Qwen3-0.6B", help="of a model with random weights")
     parser.add_argument("--model-folder", default=str(ROOT / ".cache/peers/models"), help="where it is made, in a folder of its name, unless it is there")
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--least", type=int, default=100, help="tokens of a prompt")

@@ -39,6 +39,11 @@ def family_of(size: str) -> str:
     return name if name in ("gemma2", "gemma3", "phi3") else "qwen3"
 
 
+def caps_scores(size: str) -> bool:
+    """Of transformers' attentions "eager" applies the cap, and "sdpa" leaves it out."""
+    return family_of(size) == "gemma2"
+
+
 def decoder_of(size: str, std: float):
     """Of the family that the name begins with, a Qwen3 where none is."""
     import transformers

@@ -26,7 +26,7 @@ def library() -> Stof:
         try:
             return Stof(given)
         except OSError as error:
-            raise OSError(f"STOF_LIBRARY is {given!r}: {error}; accepted: a {_NAME} that is there") from error
+            raise OSError(f"STOF_LIBRARY is {given!r}: {error}; accepted: a {_NAME} that can be loaded") from error
     for place in places():
         if place.exists():
             return Stof(str(place))

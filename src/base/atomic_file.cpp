@@ -38,16 +38,17 @@ fs::path followed(fs::path path) {
 }
 
 // -1 where the file system cannot do that, or nothing could name the file later.
-int open_unnamed(const fs::path& aside) {
+int open_unnamed(const fs::path& aside, mode_t mode) {
   if (access("/proc/self/fd", X_OK) != 0) return -1;
   const fs::path folder = aside.parent_path();
-  return open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+  return open(folder.empty() ? "." : folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
 }
 
-// Who may read a file that is written anew may read what comes in its place, and nobody else.
-void take_mode(int file, const fs::path& of) {
-  struct stat before {};
-  if (stat(of.c_str(), &before) == 0 && S_ISREG(before.st_mode)) (void)fchmod(file, before.st_mode & 0777);
+// Who may read a file that is written anew may read what comes in its place, and nobody else: a group that the file
+// cannot have loses what it might.
+void take_mode(int file, const struct stat& before) {
+  const bool same_group = fchown(file, static_cast<uid_t>(-1), before.st_gid) == 0;
+  (void)fchmod(file, before.st_mode & (same_group ? 0777U : 0707U));  // else it stays its owner's
 }
 
 }  // namespace
@@ -61,15 +62,18 @@ AtomicFile::AtomicFile(const fs::path& path, TakenName taken)
   const bool direct = follows && fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
   if (follows && fs::is_symlink(final_, ignored))
     fail(ErrorKind::bad_file, "cannot write '{}': {}", path_.string(), std::strerror(ELOOP));
+  struct stat before {};
+  const bool replaces = !direct && follows && stat(final_.c_str(), &before) == 0 && S_ISREG(before.st_mode);
+  const mode_t mode = replaces ? 0600 : 0666;
   if (!direct) aside_ = name_aside(final_);
   if (direct) file_ = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  else if (aside_.filename().string().size() <= NAME_MAX) file_ = open_unnamed(aside_);
+  else if (aside_.filename().string().size() <= NAME_MAX) file_ = open_unnamed(aside_, mode);
   if (file_ < 0 && !direct) {
-    file_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    file_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     named_ = file_ >= 0;
   }
   if (file_ < 0) fail(ErrorKind::bad_file, "cannot write '{}': {}", path_.string(), std::strerror(errno));
-  if (!direct && follows) take_mode(file_, final_);
+  if (replaces) take_mode(file_, before);
 }
 
 AtomicFile::~AtomicFile() {

@@ -16,9 +16,9 @@ class T5Encoder {
   explicit T5Encoder(const Model& model) : model_(model), config_(model.config), builder_(model) {}
 
   Graph build() {
-    constexpr std::string_view kOwn = "encoder.embed_tokens";  // which goes before the one that a decoder shares
-    const bool own = model_.has(std::string(kOwn) + ".weight");
-    ValueId hidden = builder_.lookup(own ? std::string(kOwn) : "shared", TokenIndex::token, config_.vocab_size);
+    const std::string_view table = t5_table(model_);
+    const std::string name(table.substr(0, table.rfind('.')));
+    ValueId hidden = builder_.lookup(name, TokenIndex::token, config_.vocab_size);
     for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
       prefix_ = fmt::format("encoder.block.{}.layer.", layer);
       hidden = builder_.add(prefix_ + "0.residual", attention(normed("0.layer_norm", hidden), layer), hidden);

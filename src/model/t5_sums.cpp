@@ -9,10 +9,9 @@
 namespace stof {
 namespace {
 
-bool is_added(const std::string& name) {
-  const auto ends = [&](std::string_view end) { return name.ends_with(end); };
-  return name == "shared.weight" || name == "encoder.embed_tokens.weight" ||
-         (name.starts_with("encoder.block.") && (ends(".SelfAttention.o.weight") || ends(".DenseReluDense.wo.weight")));
+bool is_added_by_a_layer(const std::string& name) {
+  return name.starts_with("encoder.block.") &&
+         (name.ends_with(".SelfAttention.o.weight") || name.ends_with(".DenseReluDense.wo.weight"));
 }
 
 // In f32 a number of 16 bits stays what it is but for the power of two; those below its least one are lost.
@@ -26,10 +25,16 @@ Tensor scaled(const TensorView& weight) {
 
 }  // namespace
 
+std::string_view t5_table(const Model& model) {
+  constexpr std::string_view kOwn = "encoder.embed_tokens.weight";
+  return model.has(kOwn) ? kOwn : "shared.weight";
+}
+
 void make_sums_small(Model& model) {
+  const std::string_view table = t5_table(model);
   MadeWeights made(model);
   for (const auto& [name, weight] : model.weights)
-    if (is_added(name) && is_weight_type(weight.dtype)) made.put(name, scaled(weight));
+    if ((name == table || is_added_by_a_layer(name)) && is_weight_type(weight.dtype)) made.put(name, scaled(weight));
 }
 
 }  // namespace stof

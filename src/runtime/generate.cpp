@@ -80,7 +80,7 @@ class Texts {
   std::vector<std::int32_t> chosen(Tensor& found) const {
     const GenerateOptions& options = call_.options;
     const std::span scores(found.as<float>(), static_cast<std::size_t>(found.size()));
-    if (call_.score_cap && options.temperature > 0) cap_scores(scores, *call_.score_cap);
+    if (call_.logit_cap && options.temperature > 0) cap_scores(scores, *call_.logit_cap);
     std::vector<double> chances;
     for (const std::size_t text : who_)
       chances.push_back(chance_of(options.seed, call_.numbers[text], std::ssize(made_[text])));

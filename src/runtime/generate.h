@@ -20,7 +20,7 @@ struct GenerateCall {
   const TokenBatch& prompts;
   std::span<const std::int64_t> numbers;  // of the texts, for the options' calls and chances
   std::span<const std::int32_t> ends;     // tokens behind which a text ends
-  std::optional<double> score_cap = {};   // see cap_scores()
+  std::optional<double> logit_cap = {};   // see cap_scores()
   const GenerateOptions& options;
 };
 

@@ -150,7 +150,7 @@ struct Session::State {
          .prompts = prompts,
          .numbers = numbers,
          .ends = wanted.ends ? *wanted.ends : config.ends,
-         .score_cap = config.logit_cap,
+         .logit_cap = config.logit_cap,
          .options = wanted});
   }
   std::int64_t columns(Pooling how) const {

@@ -55,10 +55,11 @@ TEST_F(NomicConfig, ReadsTheWordsOfItsFirstCode) {
 }
 
 TEST_F(NomicConfig, RefusesWhatIsNotComputed) {
-  for (const char* key : {"causal", "mlp_fc1_bias", "parallel_block", "prenorm", "qkv_proj_bias",
-                          "rotary_emb_interleaved", "use_rms_norm"})
+  for (const char* key : {"causal", "mlp_fc1_bias", "mlp_fc2_bias", "parallel_block", "parallel_block_tied_norm",
+                          "prenorm", "qkv_proj_bias", "rotary_emb_interleaved", "use_rms_norm"})
     expect({{key, true}}, ErrorKind::unsupported, fmt::format(": '{}' is true; accepted: false", key));
-  expect({{"num_experts", 8}}, ErrorKind::unsupported, ": 'num_experts' is 8; accepted: null");
+  for (const char* key : {"num_experts", "moe_every_n_layers", "rotary_emb_scale_base"})
+    expect({{key, 8}}, ErrorKind::unsupported, fmt::format(": '{}' is 8; accepted: null", key));
   expect({{"rotary_scaling_factor", 2.0}}, ErrorKind::unsupported, ": 'rotary_scaling_factor' is 2.0; accepted: null");
   expect({{"rotary_emb_fraction", 0.5}}, ErrorKind::unsupported, ": 'rotary_emb_fraction' is 0.5; accepted: 1");
   expect({{"activation_function", "gelu"}}, ErrorKind::unsupported,

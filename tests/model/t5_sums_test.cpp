@@ -42,12 +42,31 @@ TEST_P(T5Sums, AreMadeOfSmallerWeights) {
   EXPECT_EQ(smaller, added);
 }
 
+// A table of the encoder's own is the one that is looked up in; what a decoder shares stays as it is then.
+TEST(T5Table, IsSmallerWhereItIsLookedUpIn) {
+  const Model was = read_model(source_folder() / "tests/data/families/t5");
+  for (const bool both : {false, true}) {
+    Model model = was;
+    const TensorView table = model.weights.at("shared.weight");
+    model.weights.emplace("encoder.embed_tokens.weight", table);
+    if (!both) model.weights.erase("shared.weight");
+    make_sums_small(model);
+    const TensorView& looked_up = model.weight("encoder.embed_tokens.weight", table.shape);
+    for (std::int64_t i = 0; i < element_count(table.shape); ++i)
+      ASSERT_EQ(static_cast<const float*>(looked_up.data)[i], static_cast<const float*>(table.data)[i] * kT5SumScale);
+    EXPECT_EQ(both, model.has("shared.weight") && model.weights.at("shared.weight").data == table.data);
+    const Graph graph = build_graph(model);
+    ASSERT_TRUE(std::holds_alternative<op::Lookup>(graph.nodes[0].op));
+    EXPECT_EQ(graph.nodes[0].weights[0].tensor.data, looked_up.data);
+  }
+}
+
 TEST_P(T5Sums, AreNormalisedByAnEpsilonThatIsSmallerToo) {
   const Model model = read_model(source_folder() / "tests/data/families" / GetParam());
   int norms = 0;
   for (const Node& node : build_graph(model).nodes)
     if (const auto* norm = std::get_if<op::RmsNorm>(&node.op)) {
-      EXPECT_EQ(norm->epsilon, model.config.norm_epsilon / 65536);
+      EXPECT_EQ(norm->epsilon, model.config.norm_epsilon / 4096);
       ++norms;
     }
   EXPECT_EQ(norms, 7);

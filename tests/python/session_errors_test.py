@@ -6,6 +6,9 @@ usage: session_errors_test.py LIBSTOF.SO STOF MODEL    MODEL: all-MiniLM-L6-v2
 """
 
 import math
+import os
+import subprocess
+import sys
 import unittest
 
 from models import Models
@@ -18,6 +21,12 @@ class Errors(Models):
         with self.assertRaises(kind) as failed:
             work()
         self.assertEqual(str(failed.exception), said)
+
+    def test_a_library_that_cannot_be_loaded(self):
+        for named in ("/nowhere/libstof.so", __file__):
+            done = subprocess.run([sys.executable, "-c", "import stof; stof.Mask('causal')"], env={**os.environ, "STOF_LIBRARY": named, "PYTHONPATH": os.pathsep.join(sys.path)},
+                                  capture_output=True, text=True, check=False)  # fmt: skip
+            self.assertRegex(done.stderr.splitlines()[-1], rf"^OSError: STOF_LIBRARY is '{named}': .*; accepted: a libstof.so[.0-9]* that can be loaded$")
 
     def test_loading(self):
         for options, said in (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small T5 with sums between layers that f16 would not hold as the checkpoint has them.
 #pragma once
+#include "src/base/error.h"
 #include "src/model/model.h"
 #include "tests/runtime/families.h"
 
@@ -13,7 +14,8 @@ inline Model t5_with_large_sums() {
     const bool is_added = name == "shared.weight" || name.ends_with(".SelfAttention.o.weight") ||
                           name.ends_with(".DenseReluDense.wo.weight");
     if (!is_added || name.starts_with("decoder.")) continue;
-    float* const values = static_cast<float*>(weight.data);  // made when the model was read (src/model/t5_sums.h)
+    STOF_CHECK(weight.dtype == DType::f32);  // made when the model was read (src/model/t5_sums.h)
+    float* const values = static_cast<float*>(weight.data);
     for (std::int64_t i = 0; i < element_count(weight.shape); ++i) values[i] *= 65536;
   }
   return model;

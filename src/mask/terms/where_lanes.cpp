@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <numeric>
 
 #include "src/mask/terms/where.h"
 #include "src/mask/terms/where_values.h"
@@ -71,11 +70,12 @@ class Filling {
     return stack[0];
   }
 
-  // Of 64 neighbours, which are positions or keys.
-  const std::int32_t* evaluate_part(const WhereLanes::Part& part, std::int64_t first) {
-    std::iota(neighbours_.begin(), neighbours_.end(), static_cast<std::int32_t>(first));
-    return evaluate(part, kKeys, [&](const WhereStep& step) {
-      if (step.op != WhereOp::constant) return const_cast<const std::int32_t*>(neighbours_.data());
+  // Of 64 neighbours, which are positions or keys, from the first to the last and that one again.
+  const std::int32_t* evaluate_part(const WhereLanes::Part& part, std::int64_t first, std::int64_t last) {
+    for (std::size_t i = 0; i < kKeys; ++i)
+      neighbours_[i] = static_cast<std::int32_t>(std::min(first + static_cast<std::int64_t>(i), last));
+    return evaluate(part, kKeys, [&](const WhereStep& step) -> const std::int32_t* {
+      if (step.op != WhereOp::constant) return neighbours_.data();
       return lanes_.constants().data() + static_cast<std::size_t>(step.value) * kKeys;
     });
   }
@@ -84,7 +84,7 @@ class Filling {
     const std::size_t parts = lanes_.row_parts().size();
     of_parts_.clear();
     for (const WhereLanes::Part& part : lanes_.row_parts()) {
-      const std::int32_t* const values = evaluate_part(part, positions.begin);
+      const std::int32_t* const values = evaluate_part(part, positions.begin, positions.end - 1);
       of_parts_.insert(of_parts_.end(), values, values + kKeys);
     }
     rows_.first.assign(1, 0);
@@ -106,7 +106,7 @@ class Filling {
   void look_at_keys(std::int64_t first) {
     std::int32_t* out = of_keys_.get();
     for (const WhereLanes::Part& part : lanes_.key_parts()) {
-      const std::int32_t* const values = evaluate_part(part, first);
+      const std::int32_t* const values = evaluate_part(part, first, first + 63);
       const std::size_t copies = std::min(kRowsAtOnce, rows_.first.size());
       for (std::size_t row = 0; row < copies; ++row) std::copy_n(values, kKeys, out + row * kKeys);
       out += kValues;
@@ -118,11 +118,12 @@ class Filling {
     const std::size_t computed = rows_.first.size();
     for (std::size_t begin = 0; begin < computed; begin += kRowsAtOnce) {
       const std::size_t end = std::min(begin + kRowsAtOnce, computed), count = (end - begin) * kKeys;
-      const std::int32_t* const values = evaluate(lanes_.steps(), count, [&](const WhereStep& step) {
-        const auto part = static_cast<std::size_t>(step.value);
-        if (step.op == WhereOp::key) return const_cast<const std::int32_t*>(of_keys_.get()) + part * kValues;
-        return const_cast<const std::int32_t*>(rows_.values.get()) + (part * computed + begin) * kKeys;
-      });
+      const std::int32_t* const values =
+          evaluate(lanes_.steps(), count, [&](const WhereStep& step) -> const std::int32_t* {
+            const auto part = static_cast<std::size_t>(step.value);
+            if (step.op == WhereOp::key) return of_keys_.get() + part * kValues;
+            return rows_.values.get() + (part * computed + begin) * kKeys;
+          });
       std::array<std::uint64_t, kRowsAtOnce> bits;
       where_bits(values, count, bits.data());
       for (std::size_t i = begin; i < end; ++i) {
