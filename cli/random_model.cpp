@@ -278,6 +278,24 @@ ModelConfig nomic_base() {
   return config;
 }
 
+// As EuroBERT-210m.
+ModelConfig eurobert_210m() {
+  ModelConfig config{.family = Family::eurobert,
+                     .architecture = "EuroBertModel",
+                     .vocab_size = 1000,
+                     .hidden_size = 768,
+                     .layers = 12,
+                     .heads = 12,
+                     .intermediate_size = 3072,
+                     .activation = "silu",
+                     .norm_epsilon = 1e-5};
+  config.attention_bias = config.mlp_bias = false;
+  config.kv_heads = config.heads;
+  config.head_dim = 64;
+  config.rotary.assign(static_cast<std::size_t>(config.layers), {.reach = {}, .theta = 250'000});
+  return config;
+}
+
 // As the encoder of t5-base, and so of sentence-t5-base and gtr-t5-base.
 ModelConfig t5_base() {
   ModelConfig config{.family = Family::t5,
@@ -301,6 +319,7 @@ ModelConfig config_named(const std::string& name) {
   if (name == "longformer-base") return longformer_base();
   if (name == "mpnet-base") return mpnet_base();
   if (name == "nomic-base") return nomic_base();
+  if (name == "eurobert-210m") return eurobert_210m();
   if (name == "t5-base") return t5_base();
   if (name == "llama-3.2-1b" || name == "qwen3-0.6b") return llama_named(name);
   ModelConfig config{.family = Family::bert, .architecture = "BertModel", .vocab_size = 1000, .activation = "gelu"};
@@ -319,7 +338,7 @@ ModelConfig config_named(const std::string& name) {
     fail(
         ErrorKind::invalid_argument,
         "random model '{}'; accepted: bert-base, bert-large, gpt2, modernbert-base, modernbert-large, longformer-base, "
-        "mpnet-base, nomic-base, t5-base, llama-3.2-1b, qwen3-0.6b",
+        "mpnet-base, nomic-base, eurobert-210m, t5-base, llama-3.2-1b, qwen3-0.6b",
         name);
   }
   return config;
@@ -351,7 +370,8 @@ std::vector<Weight> weights_of(const ModelConfig& config) {
   switch (config.family) {
     case Family::gpt2: return list_gpt2_weights(config);
     case Family::modernbert: return list_modernbert_weights(config);
-    case Family::llama: return list_llama_weights(config);
+    case Family::llama:
+    case Family::eurobert: return list_llama_weights(config);
     case Family::mpnet: return list_mpnet_weights(config);
     case Family::nomic: return list_nomic_weights(config);
     case Family::t5: return list_t5_weights(config);

@@ -14,9 +14,9 @@ namespace stof::cli {
 Model random_bert_base(std::int64_t max_positions, std::uint64_t seed);
 
 // "bert-base", "bert-large" (24 layers, 1024, 16 heads), "gpt2" (12 layers, 768, 12 heads), "modernbert-base" (22
-// layers, 768, 12 heads), "modernbert-large" (28 layers, 1024, 16 heads), "longformer-base", "mpnet-base" and
-// "nomic-base" (as bert-base), "t5-base" (the encoder: as bert-base), "llama-3.2-1b" (16 layers, 2048, 32 heads of 8
-// for keys) or "qwen3-0.6b" (28 layers, 1024, 16 heads of 8), in the same way.
+// layers, 768, 12 heads), "modernbert-large" (28 layers, 1024, 16 heads), "longformer-base", "mpnet-base",
+// "nomic-base" and "eurobert-210m" (as bert-base), "t5-base" (the encoder: as bert-base), "llama-3.2-1b" (16 layers,
+// 2048, 32 heads of 8 for keys) or "qwen3-0.6b" (28 layers, 1024, 16 heads of 8), in the same way.
 Model random_model(const std::string& name, std::int64_t max_positions, std::uint64_t seed);
 // The same without values, which nobody may read but those of relative biases: sizes and names take no time and no
 // memory.

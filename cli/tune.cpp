@@ -172,10 +172,10 @@ void add_tune(CLI::App& app) {
   CLI::App* tuned =
       app.add_subcommand("tune", "Measure how a model runs best for calls of one size, and keep that plan");
   auto* model = tuned->add_option("--model", command->model, "folder with config.json and model.safetensors");
-  auto* random =
-      tuned->add_option("--random", command->random,
-                        "a model with random weights in its place: bert-base, bert-large, gpt2, modernbert-base, "
-                        "modernbert-large, longformer-base, mpnet-base, nomic-base, t5-base, llama-3.2-1b, qwen3-0.6b");
+  auto* random = tuned->add_option(
+      "--random", command->random,
+      "a model with random weights in its place: bert-base, bert-large, gpt2, modernbert-base, "
+      "modernbert-large, longformer-base, mpnet-base, nomic-base, eurobert-210m, t5-base, llama-3.2-1b, qwen3-0.6b");
   model->excludes(random);
   add_number(tuned, "--batch", command->batch, "texts of a call")->capture_default_str();
   add_number(tuned, "--seq", command->seq, "tokens of each")->capture_default_str();

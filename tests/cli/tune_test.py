@@ -303,7 +303,7 @@ class Tune(unittest.TestCase):
             (("plans", "import", "/dev/zero"), 2, "cannot read /dev/zero: not a regular file"),
             (("plans", "import", self.folder / "none"), 2, f"cannot read {self.folder}/none: No such file or directory"),
             (("tune", "--random", "llama"), 2, "random model 'llama'; accepted: bert-base, bert-large, gpt2, "
-             "modernbert-base, modernbert-large, longformer-base, mpnet-base, nomic-base, t5-base, llama-3.2-1b, qwen3-0.6b"),
+             "modernbert-base, modernbert-large, longformer-base, mpnet-base, nomic-base, eurobert-210m, t5-base, llama-3.2-1b, qwen3-0.6b"),
             (("tune", "--model", self.model, "--seed", -1), 2, "--seed -1; accepted: 0 or more"),
             *((("tune", "--model", self.model, "--budget", time), 2,
                f"--budget {time}; accepted: a time as in 30s or 2m, at most 10080m")

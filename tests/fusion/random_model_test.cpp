@@ -12,7 +12,7 @@ namespace {
 
 TEST(RandomModel, HasTheWeightsOfItsGraph) {
   for (const char* name : {"bert-base", "gpt2", "modernbert-base", "longformer-base", "mpnet-base", "nomic-base",
-                           "t5-base", "llama-3.2-1b", "qwen3-0.6b"}) {
+                           "eurobert-210m", "t5-base", "llama-3.2-1b", "qwen3-0.6b"}) {
     SCOPED_TRACE(name);
     const Graph graph = build_graph(cli::described_model(name, 16));
     EXPECT_GT(graph.nodes.size(), 12u);
