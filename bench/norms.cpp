@@ -64,7 +64,8 @@ class Norms {
   Json times() {
     const int cores = gpu_.caps.cores, vectors = static_cast<int>(ceil_div(size_.columns, RowNormGrid::kVectorColumns));
     const Kernel& sum = plain_kernel(gpu_, "sum_norm", sum_norm_entry(kDType, 1), kSumThreads);
-    const Kernel& row = plain_kernel(gpu_, "row_norm", row_norm_entry(kDType, vectors), RowNormGrid::kWarps * 32);
+    const Kernel& row =
+        plain_kernel(gpu_, "row_norm", row_norm_entry(kDType, vectors, false), RowNormGrid::kWarps * 32);
     const unsigned most = ceil_div(size_.rows, RowNormGrid::kWarps);
     Json all{{"sum_norm", time(sum, ceil_div(size_.rows, kSumRows))}};
     const std::vector<std::uint16_t> want = result();

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <random>
 
+#include "kernels/shared/rows.h"
 #include "src/base/error.h"
 #include "src/tensor/half.h"
 
@@ -16,8 +17,6 @@ namespace stof {
 namespace {
 
 constexpr std::int64_t kStored = 2;  // bytes of a number
-
-bool is_copy(RowKind kind) { return kind == RowKind::copy_from || kind == RowKind::copy_to; }
 bool turns(RowKind kind) { return kind == RowKind::rotate || kind == RowKind::rotate_normed; }
 
 // Bytes, and numbers of the others.
@@ -26,12 +25,12 @@ struct Sizes {
 };
 Sizes sizes_of(const RowProblem& the) {
   const std::int64_t bytes = the.rows * the.columns * kStored, listed = the.rows * the.columns;
-  const std::int64_t turned = the.rows * (kTurnedColumns + kRowKHeads * kRowHeadDim) * kStored;
+  const std::int64_t turned = the.rows * the.heads.columns() * kStored;
   switch (the.kind) {
     case RowKind::norm: return {bytes, 0, bytes, the.columns, 0};
     case RowKind::sum_norm: return {bytes, bytes, bytes, the.columns, 0};
-    case RowKind::rotate: return {turned, 0, 0, the.rows * kRowHeadDim, the.rows};
-    case RowKind::rotate_normed: return {turned, 0, 0, (2 + the.rows) * kRowHeadDim, the.rows};
+    case RowKind::rotate: return {turned, 0, 0, the.rows * the.heads.dim, the.rows};
+    case RowKind::rotate_normed: return {turned, 0, 0, (2 + the.rows) * the.heads.dim, the.rows};
     case RowKind::gate: return {2 * bytes, 0, bytes, 0, 0};
     case RowKind::add: return {bytes, bytes, bytes, 0, 0};
     case RowKind::copy_from: return {2 * listed, 0, listed, 0, the.rows};
@@ -57,13 +56,12 @@ std::vector<std::byte> stored_values(std::int64_t bytes, std::size_t first) {
 }
 
 // Of each position cosines, then sines: rows that are turned many times stay as long.
-void fill_angles(std::span<float> angles, std::mt19937& random) {
+void fill_angles(std::span<float> angles, std::size_t dim, std::mt19937& random) {
   std::uniform_real_distribution<float> values(0.f, 6.f);
-  constexpr auto kDim = static_cast<std::size_t>(kRowHeadDim);
-  for (std::size_t at = 0; at < angles.size(); at += kDim)
-    for (std::size_t i = 0; i < kDim / 2; ++i) {
+  for (std::size_t at = 0; at < angles.size(); at += dim)
+    for (std::size_t i = 0; i < dim / 2; ++i) {
       const float angle = values(random);
-      angles[at + i] = std::cos(angle), angles[at + kDim / 2 + i] = std::sin(angle);
+      angles[at + i] = std::cos(angle), angles[at + dim / 2 + i] = std::sin(angle);
     }
 }
 
@@ -78,23 +76,28 @@ std::vector<std::int32_t> shuffled(std::int64_t count, std::int64_t among, std::
 RotaryHeads heads_of(const RowProblem& the, const RowOperands& on) {
   RotaryHeads heads{.angles = on.floats,
                     .positions = on.places,
-                    .heads = kRowQHeads + kRowKHeads,
-                    .head_dim = kRowHeadDim,
+                    .heads = the.heads.q + the.heads.k,
+                    .head_dim = the.heads.dim,
                     .norms = {}};
   if (the.kind == RowKind::rotate_normed) {
-    heads.norms = {.q_scale = on.floats, .k_scale = on.floats + kRowHeadDim, .q_heads = kRowQHeads};
-    heads.angles = on.floats + 2 * kRowHeadDim;
+    heads.norms = {.q_scale = on.floats, .k_scale = on.floats + the.heads.dim, .q_heads = the.heads.q};
+    heads.angles = on.floats + 2 * the.heads.dim;
   }
   return heads;
 }
 
 }  // namespace
 
-std::string_view kernel_of(RowKind kind) {
-  switch (kind) {
-    case RowKind::norm:
+bool is_copy(RowKind kind) { return kind == RowKind::copy_from || kind == RowKind::copy_to; }
+
+std::string_view kernel_of(const RowProblem& the) {
+  using Norms = cuda::RowNormGrid;
+  const bool by_warps =
+      the.rows >= Norms::kLeastRmsRows && the.columns <= std::int64_t{Norms::kVectorColumns} * Norms::kMostRmsVectors;
+  switch (the.kind) {
+    case RowKind::norm: return by_warps ? "row_norm_kernel" : "rms_norm_kernel";
     case RowKind::sum_norm: return "rms_norm_kernel";
-    case RowKind::rotate: return "rotate_kernel";
+    case RowKind::rotate: return "turn_heads_kernel";
     case RowKind::rotate_normed: return "rotate_normed_kernel";
     case RowKind::gate: return "gate_kernel";
     case RowKind::add: return "add_rows_kernel";
@@ -119,7 +122,7 @@ std::string_view way_of(RowKind kind) {
 }
 
 std::string row_of(const RowProblem& the) {
-  if (turns(the.kind)) return fmt::format("{} + {} heads of {}", kRowQHeads, kRowKHeads, kRowHeadDim);
+  if (turns(the.kind)) return fmt::format("{} + {} heads of {}", the.heads.q, the.heads.k, the.heads.dim);
   return fmt::format(fmt::runtime(is_copy(the.kind) ? "{} bytes" : "{} columns"), the.columns);
 }
 
@@ -128,7 +131,7 @@ bool has_rows_alike(RowKind kind) { return kind == RowKind::norm || kind == RowK
 std::int64_t moved_bytes(const RowProblem& the) {
   const Sizes sizes = sizes_of(the);
   const std::int64_t beside = 4 * (sizes.floats + sizes.places);
-  if (turns(the.kind)) return 2 * the.rows * kTurnedColumns * kStored + beside;
+  if (turns(the.kind)) return 2 * the.rows * the.heads.turned() * kStored + beside;
   if (is_copy(the.kind)) return 2 * the.rows * the.columns + beside;
   return sizes.x + sizes.y + sizes.out + beside;
 }
@@ -152,14 +155,14 @@ RowValues values_of(const RowProblem& the) {
                    .places = shuffled(sizes.places, is_copy(the.kind) ? 2 * the.rows : sizes.places, random)};
   for (float& value : values.floats) value = scales(random);
   if (turns(the.kind))
-    fill_angles(std::span(values.floats).last(static_cast<std::size_t>(sizes.places * kRowHeadDim)), random);
+    fill_angles(std::span(values.floats).last(static_cast<std::size_t>(sizes.places * the.heads.dim)),
+                static_cast<std::size_t>(the.heads.dim), random);
   return values;
 }
 
 void call(const RowProblem& the, const RowOperations& rows, const WorkQueue& queue, const RowOperands& on) {
   void* const out = on.out == nullptr ? on.x : on.out;
-  const RowShape shape{the.rows, turns(the.kind) ? kTurnedColumns + kRowKHeads * kRowHeadDim : the.columns, kRowDType,
-                       queue};
+  const RowShape shape{the.rows, turns(the.kind) ? the.heads.columns() : the.columns, kRowDType, queue};
   switch (the.kind) {
     case RowKind::norm:
     case RowKind::sum_norm: return rows.layer_norm(shape, on.x, on.y, {.scale = on.floats, .epsilon = 1e-6f}, out);

@@ -14,20 +14,25 @@ namespace stof {
 
 enum class RowKind : std::uint8_t { norm, sum_norm, rotate, rotate_normed, gate, add, copy_from, copy_to };
 
+// Of rows that are turned: heads of q, of k and of v, which stays as it is.
+struct RowHeads {
+  std::int64_t q = 32, k = 8, dim = 128;
+  std::int64_t turned() const { return (q + k) * dim; }
+  std::int64_t columns() const { return turned() + k * dim; }
+};
+
 struct RowProblem {
   RowKind kind;
   std::int64_t rows;
   std::int64_t columns;  // of out; of copies bytes; of heads that are turned, those of them all
+  RowHeads heads = {};
 };
-
-// Of rows that are turned: of q, of k and of v, which stays as it is.
-inline constexpr std::int64_t kRowQHeads = 32, kRowKHeads = 8, kRowHeadDim = 128;
-inline constexpr std::int64_t kTurnedColumns = (kRowQHeads + kRowKHeads) * kRowHeadDim;
 
 inline constexpr DType kRowDType = DType::f16;  // of all but copies, which have none
 
-std::string_view kernel_of(RowKind kind);  // on a GPU, of widths that vectors take
-std::string_view way_of(RowKind kind);     // how it is called, where there are several, or nothing
+bool is_copy(RowKind kind);
+std::string_view kernel_of(const RowProblem& the);  // on a GPU
+std::string_view way_of(RowKind kind);              // how it is called, where there are several, or nothing
 std::string row_of(const RowProblem& the);
 bool has_rows_alike(RowKind kind);  // out is as large as x, and is not x
 std::int64_t moved_bytes(const RowProblem& the);

@@ -9,8 +9,8 @@ from pasted import ROOT, link, markdown, paste, read, results_named
 
 PAGE = ROOT / "docs/kernels/session.md"
 TABLES = {
-    "norms-of-decoders": ["rms_norm_kernel", "rotate_normed_kernel"],
-    "halves-and-sums": ["rotate_kernel", "gate_kernel", "add_rows_kernel"],
+    "norms-of-decoders": ["rms_norm_kernel", "row_norm_kernel", "rotate_normed_kernel"],
+    "halves-and-sums": ["turn_heads_kernel", "gate_kernel", "add_rows_kernel"],
     "copies": ["copy_rows_kernel"],
 }
 STATES = ["hot_us", "to_and_fro_us", "rotating_us"]

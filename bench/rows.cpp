@@ -40,9 +40,12 @@ std::vector<RowProblem> problems() {
   add(RowKind::norm, 4096, {1, 8, 64, 4096});
   add(RowKind::sum_norm, 4096, {1, 8, 64, 4096});
   add(RowKind::norm, 8192, {4096});
-  add(RowKind::norm, 896, {16384});
-  add(RowKind::rotate_normed, kTurnedColumns, {1, 8, 64, 4096});
-  add(RowKind::rotate, kTurnedColumns, {1, 8, 64, 4096});
+  add(RowKind::norm, 768, {128, 512, 4096, 16384});
+  for (const std::int64_t columns : {1024, 1152, 1536}) add(RowKind::norm, columns, {512, 4096});
+  for (const RowKind kind : {RowKind::rotate_normed, RowKind::rotate})
+    for (const std::int64_t count : {1, 8, 64, 4096}) all.push_back({kind, count, RowHeads{}.turned()});
+  for (const RowHeads& heads : {RowHeads{12, 12, 64}, RowHeads{12, 12, 96}, RowHeads{8, 4, 256}})
+    for (const std::int64_t count : {128, 512, 4096}) all.push_back({RowKind::rotate, count, heads.turned(), heads});
   for (const RowKind kind : {RowKind::gate, RowKind::add}) {
     add(kind, 1024, {1, 8, 64, 4096});
     add(kind, 3072, {1, 8, 64, 4096});
@@ -66,8 +69,7 @@ std::vector<float> floats_of(std::span<const std::byte> stored) {
 
 // Why a result does not count; empty where it does.
 std::string wrong_in(const RowProblem& the, std::span<const std::byte> got, std::span<const std::byte> want) {
-  if (kernel_of(the.kind) == kernel_of(RowKind::copy_to))
-    return std::ranges::equal(got, want) ? "" : "other bytes than the CPU copies";
+  if (is_copy(the.kind)) return std::ranges::equal(got, want) ? "" : "other bytes than the CPU copies";
   return agreement_of(floats_of(got), floats_of(want), static_cast<std::int64_t>(want.size()) / 2 / the.rows, kBound)
       .wrong;
 }
@@ -115,7 +117,7 @@ class Rows {
     call(the_, host.backend->rows, {.device = &host}, values_.operands());
     const std::string wrong = wrong_in(the_, got, values_.result());
     if (!wrong.empty())
-      fail(ErrorKind::internal, "bug in STOF: {} of {} x {}: {}", kernel_of(the_.kind), the_.rows, row_of(the_), wrong);
+      fail(ErrorKind::internal, "bug in STOF: {} of {} x {}: {}", kernel_of(the_), the_.rows, row_of(the_), wrong);
   }
 
   Json times() {
@@ -149,14 +151,13 @@ std::vector<RowProblem> problems_of(std::span<char*> names) {
   std::vector<RowProblem> all = problems();
   if (names.empty()) return all;
   const auto is = [](std::string_view name) {
-    return [name](const RowProblem& the) { return kernel_of(the.kind) == name; };
+    return [name](const RowProblem& the) { return kernel_of(the) == name; };
   };
   for (const char* name : names)
     if (std::ranges::none_of(all, is(name))) {
       std::string accepted;
       for (const RowProblem& the : all)
-        if (accepted.find(kernel_of(the.kind)) == std::string::npos)
-          accepted += fmt::format(" {}", kernel_of(the.kind));
+        if (accepted.find(kernel_of(the)) == std::string::npos) accepted += fmt::format(" {}", kernel_of(the));
       fail(ErrorKind::invalid_argument, "no kernel '{}'; accepted:{}", name, accepted);
     }
   std::erase_if(all, [&](const RowProblem& the) {
@@ -167,12 +168,9 @@ std::vector<RowProblem> problems_of(std::span<char*> names) {
 
 Json described(const RowProblem& the) {
   const std::int64_t bytes = moved_bytes(the);
-  return {{"kernel", kernel_of(the.kind)},
-          {"way", way_of(the.kind)},
-          {"rows", the.rows},
-          {"of_row", row_of(the)},
-          {"bytes", bytes},
-          {"predicted_us", static_cast<double>(bytes) / kBytesOfUs + kLaunchUs}};
+  return {{"kernel", kernel_of(the)}, {"way", way_of(the.kind)},
+          {"rows", the.rows},         {"of_row", row_of(the)},
+          {"bytes", bytes},           {"predicted_us", static_cast<double>(bytes) / kBytesOfUs + kLaunchUs}};
 }
 
 void measure(const Device& device, std::span<const RowProblem> problems, Json& report) {

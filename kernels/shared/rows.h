@@ -33,11 +33,13 @@ struct SumNormGrid {
 
 // Of row_norm_kernel: CTAs of kWarps warps, as many an SM, by the vectors of a lane, as took least on an H200 for 4096
 // rows and more of 384, 768 and 1024 columns that came from memory (bench/results/h200-norms.json: rotating). Rows of
-// one vector were not measured: as for two.
+// one vector were not measured: as for two. Norms by the root mean square have up to kMostRmsVectors, and from
+// kLeastRmsRows rows on: fewer, or wider ones, take no longer with a CTA each (bench/results/h200-row-warps.txt).
 struct RowNormGrid {
-  static constexpr int kWarps = 4, kMostVectors = 4;
+  static constexpr int kWarps = 4, kMostVectors = 4, kMostRmsVectors = 6, kLeastRmsRows = 512;
   static constexpr int kVectorColumns = 256;  // of a warp's vectors, in 16 bits
   static constexpr int kCtas[kMostVectors + 1] = {0, 4, 4, 4, 3};
+  static constexpr int kRmsCtas[kMostRmsVectors + 1] = {0, 4, 4, 4, 4, 3, 3};
   static_assert(kVectorColumns * kMostVectors == SumNormParams::kMostInWarp,
                 "every row that a warp holds has its count");
 };
@@ -100,6 +102,12 @@ struct NormedHeadsParams {
 };
 struct NormedHeadsGrid {
   static constexpr int kThreads = 128, kMostHalf = 128;
+};
+
+// Of turn_heads_kernel: warps of a CTA, the most vectors of half a head, and groups of heads of a warp: the first, or
+// the second where that leaves each SM kLeastWarps (bench/results/h200-row-warps.txt).
+struct TurnedHeadsGrid {
+  static constexpr int kWarps = 4, kMostOfHalf = 16, kGroups[] = {2, 6}, kLeastWarps = 16;
 };
 
 // Of rotate_kernel and gate_kernel.

@@ -27,17 +27,25 @@ Rates rates_of(const Device& device) {
 // Of norms that stay nodes, in 16 bits, reckoned by hand, which no program repeats: what whole models take with them
 // and without in bench/results/h200-fusion-ablations.json, less what matmuls are predicted to gain by leaving their
 // norms to them. By itself a norm of 128 rows takes 1.1 us (bench/results/h200-norms.json); in front of a matmul it
-// also takes from that the time in which weights are loaded.
-Rates norm_rates_of(const Device& device) {
+// also takes from that the time in which weights are loaded. Heads that are turned take as long for as many bytes
+// (bench/results/h200-row-warps.txt).
+Rates warp_rates_of(const Device& device) {
   return {
       .launch_us = 3, .bytes_per_us = 4.2e6, .near_bytes_per_us = 8e6, .flops_per_us = rates_of(device).flops_per_us};
 }
 
-// As src/backend/cuda/rows.cpp takes them: norms by warps that stay.
-bool is_lone_norm(const Work& work, const CostContext& context) {
-  return context.device->caps.arch > 0 && context.dtype != DType::f32 &&
-         std::holds_alternative<op::LayerNorm>(work.node.op) &&
-         work.graph.value(work.node.output).columns <= cuda::SumNormParams::kMostInWarp;
+// As src/backend/cuda/rows.cpp and rows/rotate.cpp take them: norms by warps that stay, heads by as many lanes as have
+// a piece.
+bool is_by_warps(const Work& work, const CostContext& context) {
+  using Norms = cuda::RowNormGrid;
+  if (context.device->caps.arch == 0) return false;
+  if (const auto* rotate = std::get_if<op::Rotate>(&work.node.op)) return !rotate->norm.has_value();
+  if (context.dtype == DType::f32) return false;
+  const std::int64_t vectors =
+      (work.graph.value(work.node.output).columns + Norms::kVectorColumns - 1) / Norms::kVectorColumns;
+  if (std::holds_alternative<op::LayerNorm>(work.node.op)) return vectors <= Norms::kMostVectors;
+  return std::holds_alternative<op::RmsNorm>(work.node.op) && vectors <= Norms::kMostRmsVectors &&
+         context.rows >= Norms::kLeastRmsRows;
 }
 
 double pass_us(const Rates& rates, double bytes) {
@@ -90,7 +98,7 @@ bool is_matmul(const Node& node) {
 }  // namespace
 
 std::vector<Candidate> candidates_of(const Work& work, const CostContext& context) {
-  const Rates rates = is_lone_norm(work, context) ? norm_rates_of(*context.device) : rates_of(*context.device);
+  const Rates rates = is_by_warps(work, context) ? warp_rates_of(*context.device) : rates_of(*context.device);
   const double rows_us = pass_us(rates, row_bytes(work, context));
   if (const auto* attend = std::get_if<op::Attend>(&work.node.op))
     return {

@@ -16,6 +16,7 @@
 #include "src/backend/cuda/matmul/gemv.h"
 #include "src/backend/cuda/matmul/instances.h"
 #include "src/backend/cuda/rows.h"
+#include "src/backend/cuda/rows/rotate.h"
 
 namespace stof::cuda {
 
@@ -189,14 +190,16 @@ inline std::vector<Unit> few_keys_units() {
 
 inline std::vector<Unit> units() {
   std::vector<Unit> units = instance_units();
-  std::vector<std::string> rows, sums, norms, rms_norms, additions, halves, heads, results, copies,
+  std::vector<std::string> rows, sums, norms, rms_norms, additions, turned, halves, heads, results, copies,
       pooling{std::string(kNormalizeEntry)}, highest{std::string(kMergeHighestEntry)};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     rows.emplace_back(row_entry(dtype));
     rows.emplace_back(listed_row_entry(dtype));
     for (const int sources : {0, 1, 2, 3}) sums.push_back(sum_norm_entry(dtype, sources));
-    for (int vectors = 1; dtype != DType::f32 && vectors <= RowNormGrid::kMostVectors; ++vectors)
-      norms.push_back(row_norm_entry(dtype, vectors));
+    for (const bool rms : {false, true})
+      for (int n = 1; dtype != DType::f32 && n <= (rms ? RowNormGrid::kMostRmsVectors : RowNormGrid::kMostVectors); ++n)
+        norms.push_back(row_norm_entry(dtype, n, rms));
+    for (const int groups : TurnedHeadsGrid::kGroups) turned.push_back(turn_heads_entry(dtype, groups));
     for (const RmsNormCta& cta : RmsNormGrid::kCtas)
       for (const int form : {1, 2, RmsNormGrid::kAdded})
         if (cta.threads * cta.vectors * 16 / static_cast<int>(size_of(dtype)) <= RmsNormGrid::kMostColumns)
@@ -213,9 +216,9 @@ inline std::vector<Unit> units() {
   }
   for (const int piece_bytes : {1, 2, 4, 16}) copies.push_back(copy_rows_entry(piece_bytes));
   const std::vector<std::pair<const char*, std::vector<std::string>>> of_rows{
-      {"row_attention", rows}, {"sum_norm", sums},   {"row_norm", norms},     {"rms_norm", rms_norms},
-      {"add_rows", additions}, {"halves", halves},   {"normed_heads", heads}, {"pool_rows", pooling},
-      {"copy_rows", copies},   {"highest", highest}, {"add_results", results}};
+      {"row_attention", rows}, {"sum_norm", sums},       {"row_norm", norms},  {"rms_norm", rms_norms},
+      {"add_rows", additions}, {"turned_heads", turned}, {"halves", halves},   {"normed_heads", heads},
+      {"pool_rows", pooling},  {"copy_rows", copies},    {"highest", highest}, {"add_results", results}};
   for (const char* target : {"sm_80", "sm_90a"}) {
     units.push_back({"call_memory", target, {"write_numbers_kernel", "place_items_kernel"}});
     for (const auto& [name, entries] : of_rows) units.push_back({name, target, entries});

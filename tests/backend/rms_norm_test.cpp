@@ -90,6 +90,32 @@ TEST_P(RmsNormOf, RowsAndSums) {
     }
 }
 
+// On a GPU in 16 bits other kernels norm many rows than few: the same bits, over x and from the last row on, too.
+TEST_P(RmsNormOf, ManyRowsAreNormalisedAsFewAre) {
+  std::mt19937 random(27);
+  constexpr std::int64_t kMany = 4099, kFew = 3;
+  for (const std::int64_t columns : {8, 256, 264, 640, 768, 1024, 1032, 1152, 1536, 1544, 2048}) {
+    const Tensor x = random_tensor(dtype(), {kMany, columns}, random),
+                 scale = random_tensor(DType::f32, {columns}, random);
+    const Tensor out(dtype(), {kMany, columns}), turned(dtype(), {kMany, columns}), few(dtype(), {kFew, columns}),
+        over_x = copy_of(x);
+    Operands there(device_);
+    const NormWeights weights{.scale = there.floats(scale), .epsilon = kEpsilon};
+    RowShape shape = these(kMany, columns, there);
+    void* const of_x = there.result(over_x);
+    this->rows().layer_norm(shape, there.in(x), nullptr, weights, there.result(out));
+    this->rows().layer_norm(shape, of_x, nullptr, weights, of_x);
+    this->rows().layer_norm(these(kFew, columns, there), there.in(x), nullptr, weights, there.result(few));
+    shape.queue.backwards = true;
+    this->rows().layer_norm(shape, there.in(x), nullptr, weights, there.result(turned));
+    there.finish();
+    expect_norms(out, x, nullptr, scale);
+    expect_same_bits(out, over_x);
+    expect_same_bits(out, turned);
+    EXPECT_EQ(std::memcmp(out.data(), few.data(), few.bytes()), 0) << columns << " columns";
+  }
+}
+
 // Over x, over what is added, from the last row on: the same bits.
 TEST_P(RmsNormOf, IsAddedTo) {
   std::mt19937 random(22);

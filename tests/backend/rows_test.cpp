@@ -221,38 +221,6 @@ TEST_P(RowOperationsOf, AddTakesRowsABiasOrNothing) {
       }
 }
 
-TEST_P(RowOperationsOf, RotateTurnsHeadsByTheirPositions) {
-  std::mt19937 random(8);
-  const std::vector<std::int32_t> positions{0, 6, 3, 3, 1};
-  for (const std::int64_t head_dim : {2, 6, 8, 16, 34, 64, 128})
-    for (const bool in_place : {false, true}) {
-      const std::int64_t half = head_dim / 2, heads = 4, turned = heads * head_dim, columns = turned + 2 * head_dim;
-      const Tensor x = random_tensor(dtype(), {kRows, columns}, random), out(dtype(), {kRows, columns});
-      const Tensor angles = random_tensor(DType::f32, {7, 2, half}, random);
-      if (in_place) std::memcpy(out.data(), x.data(), x.bytes());
-      Operands there(device_);
-      void* const to = there.result(out);
-      rows().rotate(
-          shape(columns, there),
-          {.angles = there.floats(angles), .positions = there.in(positions), .heads = heads, .head_dim = head_dim},
-          in_place ? to : there.in(x), to);
-      there.finish();
-      for (std::int64_t row = 0; row < kRows; ++row) {
-        std::vector<double> want;
-        for (std::int64_t c = 0; c < columns; ++c) {
-          const double here = element(x, row * columns + c);
-          want.push_back(here);
-          if (c >= turned) continue;
-          const bool first = c % head_dim < half;
-          const double other = element(x, row * columns + c + (first ? half : -half));
-          const float* angle = angles.as<float>() + positions[static_cast<std::size_t>(row)] * head_dim + c % half;
-          want.back() = here * angle[0] + (first ? -1 : 1) * other * angle[half];
-        }
-        expect_row(out, row, want, 2e-6);
-      }
-    }
-}
-
 TEST_P(RowOperationsOf, GateMultipliesTheHalves) {
   std::mt19937 random(9);
   for (const std::int64_t columns : {1, 3, 16, 17, 64, 100})

@@ -63,14 +63,14 @@ class Tables(unittest.TestCase):
         self.assertIn("| `copy_rows_kernel`, to listed rows | 4,096 | 4,096 bytes | 33.6 MB | 9.4 | 1.00 / - / 18.79 | 1.79 |\n", copies)
 
     def test_tables_of_other_kernels_stay(self):
-        self.assertEqual(set(tables_of(measured(predicted("gate_kernel", "rotate_kernel")))), {"halves-and-sums"})
+        self.assertEqual(set(tables_of(measured(predicted("gate_kernel", "turn_heads_kernel")))), {"halves-and-sums"})
 
 
 class Program(unittest.TestCase):
     def test_says_what_it_takes(self):
         for arguments, said in (([], "accepted: COMMIT [KERNEL...], --predicted [KERNEL...]"),
-                                (["--predicted", "none"], "no kernel 'none'; accepted: rms_norm_kernel rotate_normed_kernel "
-                                 "rotate_kernel gate_kernel add_rows_kernel copy_rows_kernel")):  # fmt: skip
+                                (["--predicted", "none"], "no kernel 'none'; accepted: rms_norm_kernel row_norm_kernel rotate_normed_kernel "
+                                 "turn_heads_kernel gate_kernel add_rows_kernel copy_rows_kernel")):  # fmt: skip
             done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stderr), (1, f"bench_rows: {said}\n"))
 

@@ -2,25 +2,15 @@
 #include "src/backend/cuda/rows.h"
 
 #include <algorithm>
-#include <bit>
 
-#include "kernels/shared/rows.h"
-#include "src/backend/cuda/attention/kernel_store.h"
-#include "src/backend/cuda/driver/device.h"
 #include "src/backend/cuda/matmul/activation_code.h"
+#include "src/backend/cuda/rows/launch.h"
+#include "src/backend/cuda/rows/rotate.h"
 #include "src/base/error.h"
-#include "src/base/narrow.h"
 #include "stof/session.h"
 
 namespace stof::cuda {
 namespace {
-
-const Gpu& gpu_running(const WorkQueue& queue) {
-  STOF_CHECK(queue.device != nullptr);
-  return gpu_of(*queue.device);
-}
-
-unsigned ceil_div(std::int64_t a, std::int64_t b) { return narrow<unsigned>((a + b - 1) / b, "blocks of a launch"); }
 
 // The grid's second dimension: CTAs that have so many columns of a row each.
 unsigned blocks_across(std::int64_t columns, std::int64_t of_block) {
@@ -28,29 +18,6 @@ unsigned blocks_across(std::int64_t columns, std::int64_t of_block) {
   if (columns > kMost * of_block)
     fail(ErrorKind::unsupported, "rows of {} columns on CUDA; accepted: at most {}", columns, kMost * of_block);
   return ceil_div(columns, of_block);
-}
-
-// Of the elements that 16 bytes hold.
-int vector_of(DType dtype) { return static_cast<int>(16 / size_of(dtype)); }
-
-bool aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
-
-struct KernelName {
-  const char* unit;
-  std::string entry;
-  unsigned threads;
-  bool follows_kernel = true;  // what is in front on the stream is a kernel, whose end this one may overlap
-};
-
-template <class Params>
-void launch(const WorkQueue& queue, const KernelName& name, Dimensions grid, Params params) {
-  const Gpu& gpu = gpu_running(queue);
-  void* arguments[] = {&params};
-  plain_kernel(gpu, name.unit, name.entry, name.threads)
-      .launch({.grid = grid,
-               .stream = static_cast<StreamHandle>(queue.stream),
-               .overlap_previous = name.follows_kernel && gpu.caps.arch >= 90},
-              arguments);
 }
 
 struct MostOf {
@@ -70,16 +37,22 @@ bool takes_warps(const SumNormParams& params, DType dtype) {
 
 // Rows as they lie, in 16 bits: by warps that stay.
 bool takes_rows(const SumNormParams& params, DType dtype) {
-  return dtype != DType::f32 && params.count == 1 && params.sources[0].indices == nullptr && params.scale != nullptr &&
-         takes_warps(params, dtype);
+  using Grid = RowNormGrid;
+  if (dtype == DType::f32 || params.sources[0].indices != nullptr || params.scale == nullptr) return false;
+  const bool rms = params.shift == nullptr;
+  if (rms && (params.rows < Grid::kLeastRmsRows || params.added != nullptr)) return false;
+  const int vectors = rms ? Grid::kMostRmsVectors : Grid::kMostVectors;
+  return takes_vectors(params, dtype, {.columns = vectors * Grid::kVectorColumns, .sources = 1});
 }
 
 void row_norm(const RowShape& shape, const SumNormParams& params) {
   constexpr int kColumns = RowNormGrid::kVectorColumns;
   const int vectors = (params.columns + kColumns - 1) / kColumns;
+  const bool rms = params.shift == nullptr;
+  const int ctas = (rms ? RowNormGrid::kRmsCtas : RowNormGrid::kCtas)[vectors];
   const unsigned blocks = ceil_div(shape.rows, RowNormGrid::kWarps),
-                 resident = static_cast<unsigned>(gpu_running(shape.queue).caps.cores * RowNormGrid::kCtas[vectors]);
-  launch(shape.queue, {"row_norm", row_norm_entry(shape.dtype, vectors), RowNormGrid::kWarps * 32},
+                 resident = static_cast<unsigned>(gpu_running(shape.queue).caps.cores * ctas);
+  launch(shape.queue, {"row_norm", row_norm_entry(shape.dtype, vectors, rms), RowNormGrid::kWarps * 32},
          {.x = std::min(blocks, resident)}, params);
 }
 
@@ -107,8 +80,8 @@ void sum_norm(const RowShape& shape, SumNormParams params, const NormWeights* no
   if (norm != nullptr) params.scale = norm->scale, params.shift = norm->shift, params.epsilon = norm->epsilon;
   if (shape.rows == 0 || shape.columns == 0) return;
   const bool follows_kernel = params.sources[0].indices == nullptr;  // indices come by a copy
-  if (norm != nullptr && norm->shift == nullptr) rms_norm(shape, params, follows_kernel);
-  else if (takes_rows(params, shape.dtype)) row_norm(shape, params);
+  if (takes_rows(params, shape.dtype)) row_norm(shape, params);
+  else if (norm != nullptr && norm->shift == nullptr) rms_norm(shape, params, follows_kernel);
   else if (takes_warps(params, shape.dtype))
     launch(shape.queue,
            {"sum_norm", sum_norm_entry(shape.dtype, params.count), 32 * SumNormGrid::kWarps, follows_kernel},
@@ -157,76 +130,6 @@ void add(const RowShape& shape, const void* x, const Addend& y, Activation activ
   const Dimensions grid{.x = ceil_div(shape.rows, vectors ? AddGrid::kRows : 1),
                         .y = blocks_across(shape.columns, std::int64_t{AddGrid::kThreads} * (vectors ? vector : 1))};
   launch(shape.queue, {"add_rows", add_rows_entry(shape.dtype, vectors), AddGrid::kThreads}, grid, params);
-}
-
-// A thread a piece.
-template <class Params>
-void launch_halves(const RowShape& shape, std::string entry, std::int64_t pieces_of_row, Params params) {
-  const std::int64_t pieces = narrow<int>(shape.rows * pieces_of_row + HalvesGrid::kThreads, "rows * columns");
-  if (shape.rows * pieces_of_row == 0) return;
-  launch(shape.queue, {"halves", std::move(entry), HalvesGrid::kThreads},
-         {.x = narrow<unsigned>((pieces - 1) / HalvesGrid::kThreads, "blocks")}, params);
-}
-
-// Of a row, behind its heads.
-std::int64_t copied_columns(const RotateParams& params) {
-  const bool stays = params.x == params.out && params.kept == nullptr;
-  return stays ? 0 : params.columns - std::int64_t{2} * params.heads * params.half;
-}
-
-// A head's lanes: the power of two that has a piece of either half each, or a warp, whose lanes have several.
-void rotate_normed(const RowShape& shape, const RotaryHeads& heads, const RotateParams& params) {
-  const HeadNorms& norms = heads.norms;
-  if (params.half > NormedHeadsGrid::kMostHalf)
-    fail(ErrorKind::unsupported, "norms of heads of {} on CUDA; accepted: at most {}", heads.head_dim,
-         2 * NormedHeadsGrid::kMostHalf);
-  if (shape.rows == 0 || shape.columns == 0 || params.half == 0) return;
-  const int vector = vector_of(shape.dtype);
-  bool vectors = params.half % vector == 0 && params.columns % vector == 0;
-  for (const void* address : {params.x, static_cast<const void*>(params.out), static_cast<const void*>(params.angles),
-                              static_cast<const void*>(norms.q_scale), static_cast<const void*>(norms.k_scale),
-                              static_cast<const void*>(params.kept)})
-    vectors = vectors && aligned(address);
-  const auto pieces = static_cast<unsigned>(params.half / (vectors ? vector : 1));
-  const std::int64_t copied = copied_columns(params);
-  const std::int64_t of_row = heads.heads + (copied + heads.head_dim - 1) / heads.head_dim;
-  const NormedHeadsParams normed{.heads = params,
-                                 .q_scale = norms.q_scale,
-                                 .k_scale = norms.k_scale,
-                                 .epsilon = norms.epsilon,
-                                 .inverse_dim = 1.f / static_cast<float>(heads.head_dim),
-                                 .q_heads = narrow<int>(norms.q_heads, "heads"),
-                                 .heads_of_row = narrow<int>(of_row, "heads"),
-                                 .lane_bits = std::min(static_cast<int>(std::bit_width(pieces - 1)), 5)};
-  const int of_cta = NormedHeadsGrid::kThreads >> normed.lane_bits;
-  launch(shape.queue, {"normed_heads", rotate_normed_entry(shape.dtype, vectors), NormedHeadsGrid::kThreads},
-         {.x = ceil_div(narrow<int>(shape.rows * of_row, "rows * heads"), of_cta)}, normed);
-}
-
-void rotate(const RowShape& shape, const RotaryHeads& heads, const void* x, void* out) {
-  const std::int64_t half = heads.head_dim / 2, turned = 2 * heads.heads * half;
-  STOF_CHECK(turned <= shape.columns && heads.head_dim % 2 == 0);
-  const KeptHeads& kept = heads.kept;
-  const bool keeps = kept.rows != nullptr;
-  STOF_CHECK(!keeps || (kept.first_head <= heads.heads && std::ssize(kept.places) >= shape.rows));
-  const RotateParams params{
-      .x = x,
-      .out = out,
-      .angles = heads.angles,
-      .positions = heads.positions.data(),
-      .heads = narrow<int>(heads.heads, "heads"),
-      .half = narrow<int>(half, "head_dim"),
-      .columns = narrow<int>(shape.columns, "columns"),
-      .rows = narrow<int>(shape.rows, "rows"),
-      .kept_from = narrow<int>(keeps ? kept.first_head * heads.head_dim : shape.columns, "columns"),
-      .kept = kept.rows,
-      .places = keeps ? kept.places.data() : nullptr};
-  if (heads.norms.q_scale != nullptr) return rotate_normed(shape, heads, params);
-  const int vector = vector_of(shape.dtype);
-  const bool vectors =
-      half % vector == 0 && shape.columns % vector == 0 && aligned(x) && aligned(out) && aligned(kept.rows);
-  const std::int64_t values = turned / 2 + copied_columns(params);  // of a row, a pair being one
-  launch_halves(shape, rotate_entry(shape.dtype, vectors), values / (vectors ? vector : 1), params);
 }
 
 void gate(const RowShape& shape, const void* x, Activation activation, void* out) {
@@ -342,8 +245,9 @@ std::string sum_norm_entry(DType dtype, int sources) {
   return fmt::format("_ZN4stof4cuda15sum_norm_kernelINS0_{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype), sources);
 }
 
-std::string row_norm_entry(DType dtype, int vectors) {
-  return fmt::format("_ZN4stof4cuda15row_norm_kernelINS0_{}ELi{}EEEvNS0_13SumNormParamsE", storage_of(dtype), vectors);
+std::string row_norm_entry(DType dtype, int vectors, bool rms) {
+  return fmt::format("_ZN4stof4cuda15row_norm_kernelINS0_{}ELi{}ELb{:d}EEEvNS0_13SumNormParamsE", storage_of(dtype),
+                     vectors, rms);
 }
 
 std::string rms_norm_entry(DType dtype, RmsNormCta cta, int form) {
@@ -358,15 +262,6 @@ std::string wide_rms_norm_entry(DType dtype) {
 std::string add_rows_entry(DType dtype, bool vectors) {
   return fmt::format("_ZN4stof4cuda{}INS0_{}EEEvNS0_9AddParamsE",
                      vectors ? "15add_rows_kernel" : "19add_any_rows_kernel", storage_of(dtype));
-}
-
-std::string rotate_entry(DType dtype, bool vectors) {
-  return fmt::format("_ZN4stof4cuda13rotate_kernelINS0_{}ELb{:d}EEEvNS0_12RotateParamsE", storage_of(dtype), vectors);
-}
-
-std::string rotate_normed_entry(DType dtype, bool vectors) {
-  return fmt::format("_ZN4stof4cuda20rotate_normed_kernelINS0_{}ELb{:d}EEEvNS0_17NormedHeadsParamsE", storage_of(dtype),
-                     vectors);
 }
 
 std::string gate_entry(DType dtype, bool vectors) {
