@@ -69,12 +69,20 @@ stof_gemms(f16 "64 64 8 1 1 4 1" none 1 1 0 1 0 0)
 # The matmuls of a decoder's prompts, without biases: of q, k and v, those that add what they are given, and gates. Chosen
 # in the same way, by layers of 0.6 to 8 billion weights and of 16 to 8,192 rows; all other tiles would bring 2 %. Gemma's gates, by
 # the same tiles as others'.
-stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;128 96 6 2 1 1 2;128 128 5 1 2 1 2" none 0 0 0 0 0 0)
-stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 64 4 1 1 4 1;64 64 8 1 1 4 1;64 96 8 1 1 1 1;64 96 8 1 1 1 2;128 64 8 2 1 1 2;128 96 6 2 1 1 2;128 128 5 1 2 1 2"
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;128 96 6 2 1 1 2;128 128 5 1 2 1 2;128 192 4 1 2 1 2" none 0 0 0 0 0 0)
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 64 4 1 1 4 1;64 64 8 1 1 4 1;64 96 8 1 1 1 1;64 96 8 1 1 1 2;128 64 8 2 1 1 2;128 96 6 2 1 1 2;128 128 5 1 2 1 2;128 192 4 2 1 1 2;64 96 8 1 1 4 1"
            none 0 1 0 0 0 0)
 stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;64 192 6 1 1 1 1;128 96 6 2 1 1 2;128 128 5 1 2 1 1;128 128 5 1 2 1 2;128 192 4 1 2 1 1;128 192 4 1 2 1 2"
            silu 0 0 0 0 0 1)
 stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;64 96 8 1 1 1 1;128 192 4 1 2 1 2" gelu_tanh 0 0 0 0 0 1)
+
+# Of encoders without biases: heads that their matmul turns (Nomic Embed, EuroBERT, ModernBERT), and T5's relu.
+foreach(tile "64 48 7 1 1 1" "128 72 7 2 1 1")
+  string(REPLACE " " ";" sizes ${tile})
+  stof_gemm("${both_dtypes}" ${sizes} none 0 0 0 0 0 0 1 1)
+endforeach()
+stof_gemm("${both_dtypes}" 128 192 4 2 1 1 none 0 0 0 0 0 0 1 2)
+stof_gemms("${both_dtypes}" "64 48 7 1 1 1 1;128 192 4 1 2 1 2" relu 0 0 0 0 0 0)
 
 # Further units for who wants to do without the run-time compiler: a file of such lines.
 set(STOF_MORE_KERNELS "" CACHE FILEPATH "A file of stof_gemm(...) lines: kernels to compile ahead")

@@ -74,11 +74,11 @@ inline void add_deferred_norms(BuiltGemms& built) {
 
 inline void add_decoders(BuiltGemms& built) {
   built.add({"64x48 s7 w1 t1 split1", "64x96 s8 w1 t1 split1", "128x96 s6 w2 t1 split1 share2",
-             "128x128 s5 w1 t2 split1 share2"},
+             "128x128 s5 w1 t2 split1 share2", "128x192 s4 w1 t2 split1 share2"},
             {});
   built.add({"64x48 s7 w1 t1 split1", "64x64 s4 w1 t1 split4", "64x64 s8 w1 t1 split4", "64x96 s8 w1 t1 split1",
              "64x96 s8 w1 t1 split1 share2", "128x64 s8 w2 t1 split1 share2", "128x96 s6 w2 t1 split1 share2",
-             "128x128 s5 w1 t2 split1 share2"},
+             "128x128 s5 w1 t2 split1 share2", "128x192 s4 w2 t1 split1 share2", "64x96 s8 w1 t1 split4"},
             {.setting = {}, .residual = true});
   built.add({"64x48 s7 w1 t1 split1", "64x96 s8 w1 t1 split1", "64x192 s6 w1 t1 split1",
              "128x96 s6 w2 t1 split1 share2", "128x128 s5 w1 t2 split1", "128x128 s5 w1 t2 split1 share2",
@@ -88,11 +88,19 @@ inline void add_decoders(BuiltGemms& built) {
             {.setting = {}, .activation = Activation::gelu_tanh, .gate = true});
 }
 
+inline void add_encoders_without_biases(BuiltGemms& built) {
+  built.add({"64x48 s7 w1 t1 split1", "128x72 s7 w2 t1 split1", "128x192 s4 w2 t1 split1 share2"},
+            {.setting = {}, .turned = true});
+  built.add({"64x48 s7 w1 t1 split1", "128x192 s4 w1 t2 split1 share2"},
+            {.setting = {}, .activation = Activation::relu});
+}
+
 inline std::vector<GemmInstance> gemm_built_ahead() {
   BuiltGemms built;
   add_encoders(built);
   add_deferred_norms(built);
   add_decoders(built);
+  add_encoders_without_biases(built);
   return built.all;
 }
 

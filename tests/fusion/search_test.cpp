@@ -208,16 +208,18 @@ TEST(Predictions, LetMatmulsTurnHeadsOfFewRowsOnAGpu) {
 
 // Projections as wide as those of ModernBERT-base: 8 texts of 2048 are faster by row kernels, as measured
 // (bench/results/5a8474f-h200-rope.json).
-TEST(Predictions, TurnManyRowsByThemselves) {
+TEST(Predictions, TurnHeadsInTheMatmulOfFewRowsAndOfMany) {
   const Device device = open_device("cuda:h200");
   ModelConfig config = small_modernbert_config();
   config.hidden_size = 768, config.heads = 12;
   const Model model = small_modernbert(std::move(config));
   const Graph graph = simplify(build_graph(model));
   const Blocks blocks(graph, {&device, DType::f16});
-  EXPECT_EQ(turning_matmuls(fuse(blocks, analytical_search(blocks, {&device, DType::f16, 16384, 8, 2048}).scheme)), 0);
-  EXPECT_EQ(turning_matmuls(fuse(blocks, analytical_search(blocks, {&device, DType::f16, 512, 1, 512}).scheme)),
-            model.config.layers);
+  for (const auto& [texts, tokens] : {std::pair{1, 128}, std::pair{1, 512}, std::pair{8, 512}, std::pair{8, 2048}}) {
+    const CostContext call{&device, DType::f16, std::int64_t{texts} * tokens, texts, tokens};
+    EXPECT_EQ(turning_matmuls(fuse(blocks, analytical_search(blocks, call).scheme)), model.config.layers)
+        << texts << " x " << tokens;
+  }
 }
 
 }  // namespace

@@ -33,9 +33,9 @@ constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 9, kXNormNs = 4.
 // Of an activation that finds norm and bias done for the whole tile, beside another team's products: gelu of `up` takes
 // 0.4 us in four tiles of 128x192, and nothing in sixteen (bench/results/h100-gemm-columns-first.txt).
 constexpr double kHiddenActivationNs = 0.5;
-// What a turn adds to a whole model under load (bench/results/5a8474f-h200-rope.json, in the history 6b8b4e2); a matmul
-// by itself says 20.
-constexpr double kTurnedNs = 34.7;
+// What a turn adds: 3 to 4 us in three tiles of 128x192 by two warpgroups, 17 to 20 in twelve
+// (bench/results/h200-turned-heads.txt).
+constexpr double kTurnedNs = 16;
 // What normalising x adds inside a whole model to what the matmul takes by itself. For each tile of an SM past the
 // first and at most so many, counted in tiles of 128 by 192, so that it orders schemes and not settings: by what
 // leaving norms to matmuls loses, 4 to 17 us a layer of 4096 rows (bench/results/8d5bb4a-h200-scheme-nodes.txt; 8d5bb4a
