@@ -2,6 +2,7 @@
 #include "cli/text_lines.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/base/memory.h"
+#include "src/base/open_file.h"
 #include "src/model/file_map.h"
 #include "src/model/unicode.h"
 
@@ -70,12 +72,12 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
 
 std::vector<std::string> read_input(const std::string& input) {
   if (input == "-") return lines_of(read_stream(stdin, "stdin"), "stdin");
-  std::error_code unknown;  // reading says more
-  const std::filesystem::file_status status = std::filesystem::status(input, unknown);
-  if (std::filesystem::is_fifo(status)) return lines_of(read_pipe(input), input);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    fail(ErrorKind::bad_file, "cannot read {}: not a regular file; accepted: a regular file, a pipe, or - for stdin",
-         input);
+  struct stat status {};
+  if (stat(input.c_str(), &status) != 0) return read_lines(input);  // which says why not
+  if (S_ISFIFO(status.st_mode)) return lines_of(read_pipe(input), input);
+  if (!S_ISREG(status.st_mode))
+    fail(ErrorKind::bad_file, "cannot read {}: {}; accepted: a regular file, a pipe, or - for stdin", input,
+         kind_of_file(status.st_mode));
   return read_lines(input);
 }
 

@@ -33,7 +33,9 @@ FileMap::FileMap(const std::filesystem::path& file) {
   const Descriptor descriptor(open_to_read(file));
   struct stat status {};
   if (descriptor.number < 0 || fstat(descriptor.number, &status) != 0) refuse_system();
-  if (!S_ISREG(status.st_mode)) fail(ErrorKind::bad_file, "cannot read {}: not a regular file", file.string());
+  if (!S_ISREG(status.st_mode))
+    fail(ErrorKind::bad_file, "cannot read {}: {}; accepted: a regular file", file.string(),
+         kind_of_file(status.st_mode));
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;  // mmap refuses a length of 0
   void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.number, 0);

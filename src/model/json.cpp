@@ -79,6 +79,7 @@ class Builder final : public nlohmann::json_sax<json> {
 json parse_json(std::string_view text, std::string_view name, const JsonLimits& limits) {
   if (text.size() > limits.bytes)
     fail(ErrorKind::bad_file, "{}: {} bytes of JSON; accepted: at most {}", name, text.size(), limits.bytes);
+  if (text.empty()) fail(ErrorKind::bad_file, "{}: empty; accepted: JSON", name);
   Builder builder(name, limits);
   if (json::sax_parse(text, &builder)) return std::move(builder.tree);
   if (builder.number_too_large) fail(ErrorKind::bad_file, "{}: a number beyond the range of double", name);

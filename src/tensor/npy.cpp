@@ -28,7 +28,7 @@ class InputFile {
     if (file_ < 0 || fstat(file_, &status) != 0) refuse(std::strerror(errno));
     if (!S_ISREG(status.st_mode)) {
       close(file_);
-      refuse("not a regular file");
+      refuse(fmt::format("{}; accepted: a regular .npy file", kind_of_file(status.st_mode)));
     }
     remaining_ = static_cast<std::uint64_t>(status.st_size);
   }
@@ -68,6 +68,7 @@ std::uint64_t little_endian(std::span<const unsigned char> bytes) {
 
 NpyHeader read_header(InputFile& file) {
   unsigned char prefix[12];
+  if (file.remaining() == 0) file.refuse("it is empty; accepted: an .npy file, as numpy.save writes it");
   if (file.remaining() < 10) file.refuse("it is not an .npy file: it is shorter than the magic and length");
   file.read_into(std::as_writable_bytes(std::span(prefix, 8)));
   if (std::memcmp(prefix, "\x93NUMPY", 6) != 0) file.refuse("it is not an .npy file: the magic is missing");

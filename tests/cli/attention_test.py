@@ -246,6 +246,17 @@ class Attention(unittest.TestCase):
         self.refused(2, "'lengths.npy' holds f32; accepted: i4, i8", "--lengths",
                      npy.write(path, (2,), (1, 8), "<f4"))  # fmt: skip
 
+    def test_inputs_that_are_no_file_of_an_array(self):
+        (self.folder / "empty").touch()
+        os.mkfifo(self.folder / "pipe")
+        for option in ("--q", "--k", "--v", "--lengths", "--relative-bias"):
+            for file, why in (
+                ("/dev/null", "it is a device; accepted: a regular .npy file"), (self.folder / "pipe", "it is a pipe; accepted: a regular .npy file"),
+                (self.folder / "", "it is a folder; accepted: a regular .npy file"), (self.folder / "none", "No such file or directory"),
+                (self.folder / "empty", "it is empty; accepted: an .npy file, as numpy.save writes it"),
+            ):  # fmt: skip
+                self.refused(2, f"cannot read '{file}': {why}".replace(str(self.folder) + "/", ""), option, str(file))
+
     def test_bad_shapes(self):
         bad = npy.write(self.folder / "flat.npy", (4,), (1, 2, 3, 4))
         self.refused(2, "'flat.npy' has shape [4]; accepted: [batch, heads, sequence, head_dim]", "--q", bad)

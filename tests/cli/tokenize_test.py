@@ -55,11 +55,11 @@ class OfStdin(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             model = small_model.write(Path(folder, "model"))
             for command in ("tokenize", "run"):
-                for name in ("/dev/null", folder):
+                for name, kind in (("/dev/null", "a device"), (folder, "a folder")):
                     done = subprocess.run([STOF, command, "--model", model, "--input", name], timeout=60, text=True,
                                           capture_output=True, check=False)  # fmt: skip
                     self.assertEqual((done.returncode, done.stderr),
-                                     (2, f"stof: cannot read {name}: not a regular file; accepted: a regular file, a pipe, or - for stdin\n"))
+                                     (2, f"stof: cannot read {name}: it is {kind}; accepted: a regular file, a pipe, or - for stdin\n"))
 
 
     def test_pipes(self):

@@ -295,12 +295,15 @@ class Tune(unittest.TestCase):
             self.assertEqual(done.stderr, f"stof: {batch} texts of 8 tokens; accepted: at most {2**30} tokens together\n")
 
     def test_errors(self):
+        empty = self.folder / "empty"
+        empty.touch()
         for arguments, code, message in (
             (("tune", "--model", self.model, "--seq", 33, "--device", "cpu"), 2,
              "1 text of 33 tokens; accepted: 1 or more, of 1 to 32 tokens"),
             (("tune", "--random", "bert-base", "--seq", 0), 2, "--seq 0; accepted: 1 or more"),
-            (("plans", "import", self.folder), 2, f"cannot read {self.folder}: not a regular file"),
-            (("plans", "import", "/dev/zero"), 2, "cannot read /dev/zero: not a regular file"),
+            (("plans", "import", self.folder), 2, f"cannot read {self.folder}: it is a folder; accepted: a regular file"),
+            (("plans", "import", "/dev/zero"), 2, "cannot read /dev/zero: it is a device; accepted: a regular file"),
+            (("plans", "import", empty), 2, f"{empty}: empty; accepted: JSON"),
             (("plans", "import", self.folder / "none"), 2, f"cannot read {self.folder}/none: No such file or directory"),
             (("tune", "--random", "llama"), 2, "random model 'llama'; accepted: bert-base, bert-large, gpt2, "
              "modernbert-base, modernbert-large, longformer-base, mpnet-base, nomic-base, eurobert-210m, t5-base, llama-3.2-1b, qwen3-0.6b"),

@@ -149,8 +149,8 @@ TEST_F(TextFiles, FilesThatAreNoArrays) {
                      ")\n                ^");
   };
   expect_unread("text.npy", "it is not an .npy file: it is shorter than the magic and length");
-  expect_unread("empty.npy", "it is not an .npy file: it is shorter than the magic and length");
-  expect_unread("folder.npy", "not a regular file");
+  expect_unread("empty.npy", "it is empty; accepted: an .npy file, as numpy.save writes it");
+  expect_unread("folder.npy", "it is a folder; accepted: a regular .npy file");
   expect_unread("m.npy", "bool [4, 6] needs 24 bytes of data, but it has 23");
   expect_unread("two.npy", "element 0 of its bool data is the byte 2; accepted: 0 and 1");
 }

@@ -22,7 +22,7 @@ TEST(Json, RefusesWhatExceedsItsLimits) {
 }
 
 TEST(Json, RefusesWhatIsNotJson) {
-  EXPECT_ERROR(parse_json("", "f"), ErrorKind::bad_file, "f: not valid JSON at byte 0 of 0");
+  EXPECT_ERROR(parse_json("", "f"), ErrorKind::bad_file, "f: empty; accepted: JSON");
   EXPECT_ERROR(parse_json("{\"a\": nul}", "f"), ErrorKind::bad_file, "f: not valid JSON at byte 10 of 10");
   EXPECT_ERROR(parse_json("[1e999]", "f"), ErrorKind::bad_file, "f: a number beyond the range of double");
 }

@@ -91,10 +91,10 @@ TEST_F(Safetensors, RefusesFilesThatAreNone) {
   EXPECT_ERROR(read_safetensors(folder_ / "none"), ErrorKind::bad_file,
                "cannot read " + (folder_ / "none").string() + ": No such file or directory");
   EXPECT_ERROR(read_safetensors(folder_.path()), ErrorKind::bad_file,
-               "cannot read " + folder_.path().string() + ": not a regular file");
+               "cannot read " + folder_.path().string() + ": it is a folder; accepted: a regular file");
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_ERROR(read_safetensors(folder_ / "pipe"), ErrorKind::bad_file,
-               "cannot read " + (folder_ / "pipe").string() + ": not a regular file");
+               "cannot read " + (folder_ / "pipe").string() + ": it is a pipe; accepted: a regular file");
 }
 
 TEST_F(Safetensors, RefusesHeaderLengths) {
@@ -106,7 +106,7 @@ TEST_F(Safetensors, RefusesHeaderLengths) {
 }
 
 TEST_F(Safetensors, RefusesBrokenHeaders) {
-  expect_bad("", "", ": header: not valid JSON at byte 0 of 0");
+  expect_bad("", "", ": header: empty; accepted: JSON");
   expect_bad(R"({"a":)", "", ": header: not valid JSON at byte 5 of 5");
   expect_bad("{\"\xff\":1}", "", ": header: not valid JSON at byte 3 of 7");
   expect_bad("[]", "", ": the header is not an object that begins with '{' in byte 8");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/tensor/npy.h"
 
+#include <sys/stat.h>
+
 #include <numeric>
 #include <string>
 
@@ -140,7 +142,8 @@ TEST_F(Npy, RefusesWrongSizes) {
 }
 
 TEST_F(Npy, RefusesBrokenHeaders) {
-  refuses("", "it is not an .npy file: it is shorter than the magic and length");
+  refuses("", "it is empty; accepted: an .npy file, as numpy.save writes it");
+  refuses("\x93NUMPY\x01", "it is not an .npy file: it is shorter than the magic and length");
   refuses("PK\x03\x04 a zip archive", "it is not an .npy file: the magic is missing");
   refuses("\x93NUMPY\x04\x00\x10\x00................"s, "its .npy format version is 4.0; accepted: 1.0, 2.0, 3.0");
   refuses("\x93NUMPY\x01\x00\xFF\x00{'descr"s, "its header has 255 bytes, but only 7 follow");
@@ -161,7 +164,11 @@ TEST_F(Npy, RefusesBoolsOtherThan0And1) {
 TEST_F(Npy, RefusesPathsThatAreNoFile) {
   EXPECT_ERROR(read_npy(file), ErrorKind::bad_file, expect("No such file or directory"));
   EXPECT_ERROR(read_npy(folder.path()), ErrorKind::bad_file,
-               "cannot read '" + folder.path().string() + "': not a regular file");
+               "cannot read '" + folder.path().string() + "': it is a folder; accepted: a regular .npy file");
+  EXPECT_ERROR(read_npy("/dev/null"), ErrorKind::bad_file,
+               "cannot read '/dev/null': it is a device; accepted: a regular .npy file");
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_ERROR(read_npy(file), ErrorKind::bad_file, expect("it is a pipe; accepted: a regular .npy file"));
 }
 
 TEST_F(Npy, EveryTruncationIsRefused) {
