@@ -17,13 +17,14 @@ from stof.recorded import address_of, refuse_gradients, refuse_recording
 
 NAMES = {"f32": c_library.F32, "f16": c_library.F16, "bf16": c_library.BF16}  # what attention computes with
 _LONG_NAMES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}  # as dtypes of PyTorch and NumPy print
-_NUMPY = {"<f4": c_library.F32, "<f2": c_library.F16, "<i4": c_library.I32, "|b1": c_library.BOOL, "|u1": c_library.BOOL}
+UINT8 = 5  # beside the dtypes of c_library, whose functions take none of this: bytes of 8 pairs, never bools
+_NUMPY = {"<f4": c_library.F32, "<f2": c_library.F16, "<i4": c_library.I32, "|b1": c_library.BOOL, "|u1": UINT8}
 
 
 @functools.cache
 def _of_torch_dtypes(torch: Any) -> dict[Any, int]:
     return {torch.float32: c_library.F32, torch.float16: c_library.F16, torch.bfloat16: c_library.BF16,
-            torch.int32: c_library.I32, torch.bool: c_library.BOOL, torch.uint8: c_library.BOOL}  # fmt: skip
+            torch.int32: c_library.I32, torch.bool: c_library.BOOL, torch.uint8: UINT8}  # fmt: skip
 
 
 def float_dtype(dtype: Any) -> str:
@@ -46,23 +47,18 @@ def device_name(device: Any) -> str:
 
 @dataclass(slots=True)
 class View:
-    """An array where it lies. strides: in elements. dtype: a byte is a bool. device: "cpu" or "cuda:N"."""
+    """An array where it lies. strides: in elements. device: "cpu" or "cuda:N"."""
 
     of: Any  # the array itself, which has to live as long as the view is used
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    dtype: int  # of c_library
+    dtype: int  # of c_library, or UINT8
     device: str
     read_only: bool = False
 
     def on_host(self) -> bool:
         return self.device == "cpu"
-
-    def is_uint8(self) -> bool:
-        """And no bool, which `dtype` does not tell apart."""
-        about = getattr(self.of, "__array_interface__", None)
-        return about["typestr"] == "|u1" if about is not None else str(self.of.dtype) == "torch.uint8"
 
     def tensor(self, order: tuple[int | None, int, int]) -> c_library.Tensor:
         """For a call: which of the dimensions are items (None where they are packed), heads and rows."""
@@ -87,6 +83,14 @@ def view(array: Any, name: str, accepted: tuple[int, ...] = tuple(NAMES.values()
     if hasattr(array, "__array_interface__"):
         return _of_numpy(array, name, accepted)
     raise InvalidArgument(2, f"{name} is of type {type(array).__name__}; accepted: torch.Tensor, numpy.ndarray")
+
+
+def view_of(array: Any, name: str, dtype: int) -> View:
+    """Of a dtype and no other."""
+    of = view(array, name, (dtype,))
+    if of.dtype != dtype:
+        raise InvalidArgument(2, f"{name} is of dtype {name_of(of.dtype)}; accepted: {name_of(dtype)}{_made_by((dtype,), hasattr(array, '__array_interface__'))}")
+    return of
 
 
 def empty_like(like: View, shape: tuple[int, ...], dtype: int | None = None, zeros: bool = False) -> Any:
@@ -166,13 +170,17 @@ def _of_numpy(array: Any, name: str, accepted: tuple[int, ...]) -> View:
 def _known(dtypes: dict[Any, int], dtype: Any, name: str, accepted: tuple[int, ...]) -> int:
     if dtype not in dtypes:
         there = ", ".join(name_of(one) for one in accepted if one in dtypes.values())
-        make = "" if accepted != (c_library.I32,) else ", as .astype('int32') makes it" if dtypes is _NUMPY else ", as .int() makes it"
-        raise InvalidArgument(2, f"{name} is of dtype {dtype}; accepted: {there}{make}")
+        raise InvalidArgument(2, f"{name} is of dtype {dtype}; accepted: {there}{_made_by(accepted, dtypes is _NUMPY)}")
     return dtypes[dtype]
 
 
+def _made_by(accepted: tuple[int, ...], of_numpy: bool) -> str:
+    ways = {(c_library.I32,): (".astype('int32')", ".int()"), (c_library.BOOL,): (".astype(bool)", ".bool()")}.get(accepted)
+    return "" if ways is None else f", as {ways[0 if of_numpy else 1]} makes it"
+
+
 def name_of(dtype: int) -> str:
-    return ("f32", "f16", "bf16", "i32", "bool")[dtype]
+    return ("f32", "f16", "bf16", "i32", "bool", "uint8")[dtype]
 
 
 def _product(numbers: tuple[int, ...]) -> int:

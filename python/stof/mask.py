@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stof import c_library
-from stof.arrays import view
+from stof.arrays import view_of
 from stof.c_library import InvalidArgument
 from stof.given_numbers import MOST, whole
 from stof.library import library
@@ -113,7 +113,7 @@ class Mask:
 
     @classmethod
     def _of_array(cls, kind: str, array: Any, *before: Any) -> Mask:
-        of = view(array, f"Mask.{kind}: the array", (c_library.I32 if kind == "document_ids" else c_library.BOOL,))
+        of = view_of(array, f"Mask.{kind}: the array", c_library.I32 if kind == "document_ids" else c_library.BOOL)
         if not of.on_host():
             raise InvalidArgument(2, f"Mask.{kind}: the array is on {of.device}; accepted: arrays of the host, as .cpu() gives")
         return cls._of_handle(library().mask(kind, *before, ctypes.byref(of.array())))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from stof import c_library
-from stof.arrays import device_name, name_of, stream_of, view
+from stof.arrays import UINT8, device_name, name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.given_numbers import MOST, whole
 from stof.library import library
@@ -53,13 +53,10 @@ class TableAttention(Attention):
         GPU this plans on PyTorch's current stream, without a copy to the host or a wait, and can be recorded; what
         overlaps with it on other streams is the caller's to order. `status`, int32 [3] on that device: 64 rows with more
         tiles than there is room for, the most tiles that some 64 rows use, entries of lists that are no block."""
-        dtype = c_library.I32 if self.kind == "lists" else c_library.BOOL
+        dtype = {"lists": c_library.I32, "packed": UINT8}.get(self.kind, c_library.BOOL)
         of = view(contents, "contents", (dtype,))
-        bytes_alone = self.kind == "packed"  # 8 pairs each, where bools would be one
-        strange = of.dtype != dtype or (bytes_alone and not of.is_uint8())
-        if of.shape != self.table_shape or strange or (of.shape[3] > 1 and of.strides[3] != 1):
-            wanted = "uint8" if bytes_alone else name_of(dtype)
-            raise InvalidArgument(2, f"contents {list(of.shape)} of {name_of(of.dtype)} with strides {list(of.strides)}; accepted: {wanted} "
+        if of.shape != self.table_shape or of.dtype != dtype or (of.shape[3] > 1 and of.strides[3] != 1):
+            raise InvalidArgument(2, f"contents {list(of.shape)} of {name_of(of.dtype)} with strides {list(of.strides)}; accepted: {name_of(dtype)} "
                                      f"{list(self.table_shape)}, any strides whose last is 1")  # fmt: skip
         to = None if status is None else view(status, "status", (c_library.I32,), written=True)
         if to is not None and (to.shape != (3,) or to.strides != (1,) or to.dtype != c_library.I32 or to.device != of.device):

@@ -139,9 +139,11 @@ class Attention(unittest.TestCase):
                 for i in range(66):
                     keys = [columns(k, 0, 0, j) for j in range(70) if pairs[h][i][j] and j <= i + 4]
                     self.expect(out, None, attended(columns(q, 0, h, i), keys, keys, 1 / math.sqrt(D)), (0, h, i))
+        of_bits = stof.TableAttention("bits", **plans)
         for call, said in (
             (lambda: plan.update(forms["bits"]), "contents [1, 2, 66, 70] of bool with strides [9240, 4620, 70, 1]; accepted: uint8 [1, 2, 66, 9], any strides whose last is 1"),
             (lambda: plan.update(Array((1, 2, 66, 9), [1] * 1188, "|b1")), "contents [1, 2, 66, 9] of bool with strides [1188, 594, 9, 1]; accepted: uint8 [1, 2, 66, 9]"),
+            (lambda: of_bits.update(Array((1, 2, 66, 70), [1] * 9240, "|u1")), "contents [1, 2, 66, 70] of uint8 with strides [9240, 4620, 70, 1]; accepted: bool [1, 2, 66, 70]"),
             (lambda: plan.update(contents, Array((2,), [0, 0], "<i4")), "status [2] of i32 on cpu; accepted: i32 [3] on cpu"),
             (lambda: stof.TableAttention("list", **plans), "a table of kind 'list'; accepted: lists, blocks, bits, packed"),
             (lambda: stof.TableAttention("blocks", block_q=32, **plans), "table: block_q = 32; accepted: multiples of 64 up to "),
