@@ -136,7 +136,9 @@ class Symbol:
 
 
 def _with(text: str, plus: int) -> str:
-    return text if plus == 0 else f"({text} {'-' if plus < 0 else '+'} {abs(plus)})"
+    if plus == 0:
+        return text
+    return f"({text} - {-plus})" if -(2**63) < plus < 0 else f"({text} + {plus})"  # 2^63 has no text, -2^63 has
 
 
 def _known(value: Any) -> Any:
@@ -206,8 +208,10 @@ def _element(tensor: Any, of: Symbol) -> Any:
 def _compared(sign: str) -> Callable[[Any, Any], Symbol]:
     def make(a: Symbol, b: Any) -> Symbol:
         b = _known(b)
-        right = str(int(b) - a.plus) if isinstance(b, int) else _with(b.text, b.plus - a.plus)
-        return Symbol(f"({a.text} {sign} {right})", True)
+        plus = (int(b) if isinstance(b, int) else b.plus) - a.plus
+        if not -(2**63) <= plus < 2**63:  # together they are past 64 bits
+            return Symbol(f"({a.whole} {sign} {_text(b)})", True)
+        return Symbol(f"({a.text} {sign} {plus if isinstance(b, int) else _with(b.text, plus)})", True)
 
     return make
 

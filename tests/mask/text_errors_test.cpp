@@ -44,13 +44,14 @@ TEST(TextErrors, Grammar) {
       {"causal & (window(3) | sink(1)", "", "expected ')' after a mask in parentheses; got the end"},
       {"window(3.5)", ".", "expected ')' in window(w) or window(l,r); got '.'"},
       {"window(1e3)", "e3", "expected ')' in window(w) or window(l,r); got 'e3'"},
-      {"window(-99999999999999999999)", "-", "-99999999999999999999 does not fit 64 bits"},
+      {"window(-99999999999999999999)", "-", "-99999999999999999999 does not fit 64 bits; accepted: -2^63 to 2^63 - 1"},
       {"natten(4,4,3)", ")", "expected ',' in natten(h,w,kh,kw); got ')'"},
       {"tree(3)", "3", "expected '[' in tree([parents]); got '3'"},
       {"window", "", "expected '(' in window(w) or window(l,r); got the end"},
       {"window()", ")", "expected a number in window(w) or window(l,r); got ')'"},
       {"window(1,2,3)", ",3", "expected ')' in window(w) or window(l,r); got ','"},
-      {"window(99999999999999999999)", "99999999999999999999", "99999999999999999999 does not fit 64 bits"},
+      {"window(99999999999999999999)", "99999999999999999999",
+       "99999999999999999999 does not fit 64 bits; accepted: -2^63 to 2^63 - 1"},
       {"dilated(3)", ")", "expected ',' in dilated(n,d); got ')'"},
       {"global([1,2", "", "expected ']' in global(g) or global([i,j,...]); got the end"},
       {"documents(0,4)", "0", "expected '[' in documents([starts]); got '0'"},
@@ -130,7 +131,12 @@ TEST(TextErrors, Where) {
       {"where((q > k)", "", "expected an operator or ')' in where(EXPR); got the end"},
       {"where(abs(q, k))", ", k", "expected an operator or ')' in where(EXPR); got ','"},
       {"where(min(q))", "))", "expected ',' in where(EXPR); got ')'"},
-      {"where(99999999999999999999)", "99999999999999999999", "99999999999999999999 does not fit 64 bits"}};
+      {"where(q > -9223372036854775809)", "-9223372036854775809)",
+       "-9223372036854775809 does not fit 64 bits; accepted: -2^63 to 2^63 - 1"},
+      {"where(q -9223372036854775808)", "9223372036854775808)",
+       "9223372036854775808 does not fit 64 bits; accepted: -2^63 to 2^63 - 1"},
+      {"where(99999999999999999999)", "99999999999999999999",
+       "99999999999999999999 does not fit 64 bits; accepted: -2^63 to 2^63 - 1"}};
   for (const Refused& refused : cases) expect_refused(refused);
   EXPECT_ERROR(where("q k"), ErrorKind::invalid_argument,
                "mask: expected an operator or the end; got 'k'\n  q k\n    ^");

@@ -5,6 +5,7 @@
 #include <hwy/targets.h>
 
 #include <cmath>
+#include <limits>
 
 #include "src/mask/row_bits.h"
 #include "tests/expect_error.h"
@@ -190,6 +191,19 @@ TEST(Where, RefusesWhatItCannotHold) {
                }),
                ErrorKind::invalid_argument,
                "where: more than 64 values wait for their operators; use fewer parentheses");
+}
+
+TEST(Where, TheLeastNumberIsWrittenAndRead) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  const Mask mask = where([](auto, auto, auto q, auto k) { return q - k > Symbol(kLeast); });
+  EXPECT_EQ(mask.text(), "where(q - k > -9223372036854775808)");
+  EXPECT_EQ(parse(mask.text()), mask);
+  EXPECT_EQ(parse("where(q - k > -  9223372036854775808)"), mask);
+  EXPECT_TRUE(BoundMask(mask, {.queries = 2, .keys = 2}).allows(0, 0, 1));
+  EXPECT_EQ(parse("where(q - k == -3)"), where([](auto, auto, auto q, auto k) { return q - k == -Symbol(3); }));
+  EXPECT_EQ(parse("where(q + -9223372036854775808 < 0)").text(), "where(q + -9223372036854775808 < 0)");
+  EXPECT_ERROR(BoundMask(parse("where(k > --9223372036854775808)"), {.queries = 1, .keys = 1}).allows(0, 0, 0),
+               ErrorKind::invalid_argument, "where(k > --9223372036854775808): overflow at q = 0, k = 0");
 }
 
 TEST(Where, ConstantsWithoutASignAreTakenAsTheyAre) {

@@ -60,6 +60,7 @@ class Masks(unittest.TestCase):
             (lambda b, h, q, k: b.new_ones((), dtype=bool) & (q >= k).to(q.device) & (b.new_zeros(()) | (k > 3)), "where(q >= k & k > 3)"),
             (lambda b, h, q, k: (q + 37 >= k + 37) & (k + 37 > q + 37 - 8) & (k + 2 > 5), "where(q >= k & k > q - 8 & k > 3)"),
             (lambda b, h, q, k: (q + 37) // 8 == (k + 37) // 8, "where((q + 5) / 8 == (k + 5) / 8)"),
+            (lambda b, h, q, k: (q - k > -(2**63)) & (q + -(2**63) < k % 3), "where(q - k > -9223372036854775808 & q + -9223372036854775808 < k % 3)"),
             (lambda b, h, q, k: (k - 1) % 3 == 5 - (q + 1), "where((k + 2) % 3 == 4 - q)"),
         ):
             self.assertEqual(str(stof.Mask.where(function)), text)

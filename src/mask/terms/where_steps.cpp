@@ -97,12 +97,7 @@ void check_steps(std::size_t count) {
 
 std::string print_where(const std::vector<WhereStep>& steps) { return print_steps(steps).text; }
 
-bool can_be_written(const std::vector<WhereStep>& steps) {
-  const auto unwritable = [](const WhereStep& step) {
-    return step.op == WhereOp::constant && step.value == std::numeric_limits<std::int64_t>::min();
-  };
-  return std::none_of(steps.begin(), steps.end(), unwritable) && print_steps(steps).levels <= kWhereLevels;
-}
+bool can_be_written(const std::vector<WhereStep>& steps) { return print_steps(steps).levels <= kWhereLevels; }
 
 std::string term::Where::print(ArrayNames) const { return fmt::format("where({})", print_where(steps)); }
 
@@ -146,8 +141,6 @@ Mask make_where(std::vector<WhereStep> steps) {
     values += 1 - operand_count(step.op);
     if (values > kWhereStack)
       fail_argument({0}, "where: more than {} values wait for their operators; use fewer parentheses", kWhereStack);
-    if (step.op == WhereOp::constant && step.value == std::numeric_limits<std::int64_t>::min())
-      fail_argument({0}, "where: {} cannot be written as text; accepted: -(2^63 - 1) to 2^63 - 1", step.value);
   }
   if (!can_be_written(steps))
     fail_argument({0}, "where: operations inside each other's operands on more than {} levels", kWhereLevels);

@@ -18,13 +18,10 @@ Cursor& Arguments::start() {
 
 std::int64_t Arguments::number() {
   const std::size_t begin = cursor_.place();
-  const bool negative = cursor_.eat("-");
-  const std::string_view digits = cursor_.digits();
-  if (digits.empty()) cursor_.fail_here(fmt::format("expected a number {}; got {}", in_usage(), cursor_.got()));
-  std::int64_t value = 0;
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
-    cursor_.fail_at(begin, fmt::format("{}{} does not fit 64 bits", negative ? "-" : "", digits));
-  return negative ? -value : value;
+  const auto sign = cursor_.eat("-") ? std::optional(begin) : std::nullopt;
+  const std::optional<std::int64_t> value = cursor_.integer(sign);
+  if (!value) cursor_.fail_here(fmt::format("expected a number {}; got {}", in_usage(), cursor_.got()));
+  return *value;
 }
 
 std::int64_t Arguments::integer() {

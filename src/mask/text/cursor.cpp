@@ -2,6 +2,7 @@
 #include "src/mask/text/cursor.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "src/base/control_bytes.h"
 #include "src/base/error.h"
@@ -84,6 +85,16 @@ std::string_view Cursor::digits() {
   const std::size_t begin = place();
   while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
   return text_.substr(begin, at_ - begin);
+}
+
+std::optional<std::int64_t> Cursor::integer(std::optional<std::size_t> sign) {
+  const std::size_t begin = place();
+  const std::string number = fmt::format("{}{}", sign ? "-" : "", digits());  // spaces may stand behind the minus
+  if (at_ == begin) return std::nullopt;
+  std::int64_t value = 0;
+  if (std::from_chars(number.data(), number.data() + number.size(), value).ec != std::errc())
+    fail_at(sign.value_or(begin), fmt::format("{} does not fit 64 bits; accepted: -2^63 to 2^63 - 1", number));
+  return value;
 }
 
 std::string_view Cursor::until(std::string_view stops) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,9 @@ class Cursor {
   void expect(char token, std::string_view where);
   std::string_view word();    // letters, digits and _, starting with a letter; empty when there is none
   std::string_view digits();  // empty when there is none
+  // Of the digits here, behind the minus at `sign` where there was one; nothing where there are none. Refuses what no
+  // int64_t holds.
+  std::optional<std::int64_t> integer(std::optional<std::size_t> sign = {});
   // Everything up to one of `stops` or the end, without the spaces around it.
   std::string_view until(std::string_view stops);
   std::string quoted();  // after peek() said ' or "; a backslash keeps the character after it

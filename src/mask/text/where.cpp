@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text to the steps of where(): C++ precedence, one function per level, but for comparisons, which are one.
 #include <array>
-#include <charconv>
 #include <optional>
 #include <span>
 #include <utility>
@@ -65,7 +64,11 @@ class WhereReader {
 
   Symbol unary() {
     const Cursor::Nested nested(cursor_, kWhereLevels, base_);
-    if (cursor_.eat("-")) return apply(WhereOp::negate, unary());
+    const std::size_t place = cursor_.place();
+    if (cursor_.eat("-")) {
+      const std::optional<std::int64_t> number = cursor_.integer(place);  // with its sign, which -2^63 needs
+      return number ? Symbol(*number) : apply(WhereOp::negate, unary());
+    }
     if (cursor_.eat("!")) return apply(WhereOp::logical_not, unary());
     if (!cursor_.eat("(")) return primary();
     Symbol value = expression();
@@ -81,12 +84,7 @@ class WhereReader {
   Symbol primary() {
     refuse_other_operators(cursor_);
     const std::size_t place = cursor_.place();
-    if (const std::string_view digits = cursor_.digits(); !digits.empty()) {
-      std::int64_t value = 0;
-      if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
-        cursor_.fail_at(place, fmt::format("{} does not fit 64 bits", digits));
-      return Symbol(value);
-    }
+    if (const std::optional<std::int64_t> number = cursor_.integer()) return Symbol(*number);
     const std::string_view name = cursor_.word();
     if (name == "b") return Symbol(WhereOp::item);
     if (name == "h") return Symbol(WhereOp::head);
