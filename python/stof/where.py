@@ -9,7 +9,7 @@ from typing import Any
 
 from stof.c_library import InvalidArgument
 
-_HINT = "arithmetic with + - * // % abs(), comparisons, and & | ~ ^ of them"
+_HINT = "arithmetic with + - * // % ** << >> abs() .abs() .clamp(), comparisons, and & | ~ ^ of them"  # mask_test.py tries each
 _ARRAYS = "What arrays say becomes a mask by Mask.bits or Mask.document_ids"
 _MOST_ELEMENTS = 1024  # of a tensor with a number for each item or head
 
@@ -130,7 +130,8 @@ class Symbol:
             name = "floor_divide"
         accepted = _OF_TORCH.get(name)
         if accepted is None or (words and name != "clamp"):
-            raise InvalidArgument(2, f"a mask's function calls torch's {function.__name__}; accepted: {_HINT}, torch.{', torch.'.join(_OF_TORCH)}; "
+            raise InvalidArgument(2, f"a mask's function calls torch's {function.__name__}; accepted: {_HINT}, torch.{', torch.'.join(_OF_TORCH)}, "
+                                  "torch.div(rounding_mode='floor'); "
                                   "what tensors say becomes a mask by Mask.bits or Mask.document_ids")  # fmt: skip
         return accepted(*map(_known, arguments), **words)
 

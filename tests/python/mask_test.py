@@ -6,6 +6,7 @@ usage: mask_test.py LIBSTOF.SO
 """
 
 import copy
+import operator
 import pickle
 import unittest
 
@@ -67,7 +68,7 @@ class Masks(unittest.TestCase):
 
     def test_functions_that_cannot(self):
         for function, said in (
-            (lambda b, h, q, k: q >= k and q < 9, "a mask's function asks whether (q >= k); accepted: arithmetic with + - * // % abs(), "),
+            (lambda b, h, q, k: q >= k and q < 9, "a mask's function asks whether (q >= k); accepted: arithmetic with + - * // % ** << >> abs() "),
             (lambda b, h, q, k: q / 2 > k, "a mask's function divides q by /; accepted: //"),
             (lambda b, h, q, k: q < 2.5, "a mask's function computes with 2.5, of type float; accepted: integers. "),
             (lambda b, h, q, k: ~q, "a mask's function inverts the number q by ~; accepted: truths, as comparisons make them"),
@@ -80,6 +81,26 @@ class Masks(unittest.TestCase):
             with self.assertRaises(stof.InvalidArgument) as failed:
                 stof.Mask.where(function)
             self.assertTrue(str(failed.exception).startswith(said), failed.exception)
+
+    def test_errors_name_the_operators_that_are_taken(self):
+        def said(function):
+            try:
+                stof.Mask.where(function)
+            except stof.InvalidArgument as failed:
+                return str(failed)
+            return None
+
+        named = said(lambda b, h, q, k: q @ k).split("accepted: ")[1].split(". What")[0].replace(",", "").split()
+        of_numbers = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod, "**": operator.pow,
+                      "<<": operator.lshift, ">>": operator.rshift, "/": operator.truediv, "@": operator.matmul}  # fmt: skip
+        for sign, operation in of_numbers.items():
+            self.assertEqual(said(lambda b, h, q, k, operation=operation: operation(q, 3) < k) is None, sign in named, sign)
+        for sign, operation in {"&": operator.and_, "|": operator.or_, "^": operator.xor}.items():
+            self.assertEqual(said(lambda b, h, q, k, operation=operation: operation(q < 3, k > q)) is None, sign in named, sign)
+        for call, function in {"abs()": lambda b, h, q, k: abs(q - k) < 2, ".abs()": lambda b, h, q, k: (q - k).abs() < 2,
+                               ".clamp()": lambda b, h, q, k: q.clamp(max=3) < k, "~": lambda b, h, q, k: ~(q < k)}.items():  # fmt: skip
+            self.assertIn(call, named)
+            self.assertIsNone(said(function), call)
 
     def test_errors(self):
         for make, said in (
