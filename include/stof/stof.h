@@ -13,13 +13,14 @@
 extern "C" {
 #endif
 
-/* What the program `stof` exits with, too. */
+/* What the program `stof` exits with, too, but for the last one. */
 typedef enum stof_status {
   STOF_OK = 0,
   STOF_BUG = 1,         /* of STOF: please report it */
   STOF_INVALID = 2,     /* an argument or a file is wrong; the text names what was got and what is accepted */
   STOF_UNSUPPORTED = 3, /* a valid request that nothing here can serve */
-  STOF_DEVICE = 4       /* the device, its driver, or memory */
+  STOF_DEVICE = 4,      /* the device, its driver, or memory */
+  STOF_INTERRUPTED = 5  /* as the function of stof_set_interrupt wanted */
 } stof_status;
 
 typedef enum stof_dtype { STOF_F32 = 0, STOF_F16 = 1, STOF_BF16 = 2, STOF_I32 = 3, STOF_BOOL = 4 } stof_dtype;
@@ -88,6 +89,13 @@ typedef struct stof_shape {
  * plan and `stof plan` print it; NULL chooses. The mask may be destroyed afterwards. */
 stof_status stof_plan_create(const stof_mask* mask, const stof_shape* shape, const char* device, const char* kernel,
                              stof_plan** plan);
+
+/* From now on the calling thread's calls that plan on the host (stof_plan_create, stof_plan_create_table,
+ * stof_plan_prepare, and on the CPU stof_plan_update) ask every 50 ms or a little later, in that thread: a number other
+ * than 0 ends the call with STOF_INTERRUPTED, without a plan, or with one that serves what it did. Not while a kernel
+ * is compiled. It must return, and may call the library, but not with the plan that is being prepared. NULL: nobody is
+ * asked, as at first. */
+void stof_set_interrupt(int32_t (*ask)(void* user), void* user);
 
 /* ---- Plans of a table: masks that are made while a model runs, on the device that uses them. ---- */
 

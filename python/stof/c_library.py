@@ -53,6 +53,8 @@ POOLINGS = ("of the model", "none", "cls", "mean", "max", "last")  # a stof_pool
 STOP_NOTHING, STOP_TEXT, STOP_ALL = range(3)
 TOKEN = c.CFUNCTYPE(c.c_int32, P, c.c_int64, c.c_int32)
 LOG = c.CFUNCTYPE(None, P, c.c_char_p)
+ASK = c.CFUNCTYPE(c.c_int32, P)
+STATUS_INTERRUPTED = 5
 
 
 class SessionOptions(c.Structure):
@@ -123,6 +125,7 @@ FUNCTIONS = {
     "stof_relative_bias_create": (c.c_int, [P, c.c_int64, c.c_int64, c.c_char_p, c.POINTER(P)]),
     "stof_relative_bias_destroy": (None, [P]),
     "stof_plan_create": (c.c_int, [P, c.POINTER(Shape), c.c_char_p, c.c_char_p, c.POINTER(P)]),
+    "stof_set_interrupt": (None, [ASK, P]),
     "stof_plan_create_table": (c.c_int, [c.POINTER(Table), P, c.POINTER(Shape), c.c_char_p, c.POINTER(P)]),
     "stof_plan_update": (c.c_int, [P, c.POINTER(TableContents)]),
     "stof_plan_prepare": (c.c_int, [P, c.c_int64, c.c_int64]),

@@ -15,6 +15,7 @@ from stof import c_library
 from stof.arrays import NAMES, View, device_name, empty_like, float_dtype, name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.given_numbers import MOST, whole
+from stof.interrupt import interruptible
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.memory import refuse_shared
@@ -41,7 +42,8 @@ class Attention:
         shape = self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped, tree_queries, biased)
         if kernel is not None and not isinstance(kernel, str):
             raise InvalidArgument(2, f"kernel of type {type(kernel).__name__}; accepted: None, the name of one")
-        self._keep(library().plan(of_plan.handle, shape, device_name(device), kernel))
+        with interruptible(library().library):
+            self._keep(library().plan(of_plan.handle, shape, device_name(device), kernel))
 
     def _shape(self, batch: int, heads: int, kv_heads: int | None, queries: int, keys: int, head_dim: int, dtype: Any,
                capped: bool, tree_queries: int = 0, biased: bool = False) -> tuple[int, ...]:  # fmt: skip
@@ -69,7 +71,8 @@ class Attention:
         """Makes what items of so many queries and keys need, where the plan does not serve them yet."""
         queries, keys = whole("queries", queries, -MOST), whole("keys", keys, -MOST)
         if (queries, keys) not in self._prepared:
-            library().prepare(self._plan, queries, keys)
+            with interruptible(library().library):
+                library().prepare(self._plan, queries, keys)
             self._prepared.add((queries, keys))
 
     def run(self, q: Any, k: Any, v: Any, *, out: Any = None, lse: Any = None, scale: float | None = None,

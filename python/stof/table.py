@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from stof import c_library
 from stof.arrays import UINT8, device_name, name_of, stream_of, view
 from stof.c_library import InvalidArgument
 from stof.given_numbers import MOST, whole
+from stof.interrupt import interruptible
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.plans import Attention
@@ -40,10 +42,11 @@ class TableAttention(Attention):
         for name, value in numbers.items():
             whole(name, value, -MOST)
         of_limit = None if limit is None else mask_of(limit)  # has to live as long as its handle is used
-        self._keep(library().table_plan(
-            self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped, biased=biased),
-            limit=None if of_limit is None else of_limit.handle, device=device_name(device), kind=_KINDS[kind], batch=table_batch,
-            heads=table_heads, block_q=block_q, block_kv=block_kv, width=width, capacity=capacity))  # fmt: skip
+        with interruptible(library().library):
+            self._keep(library().table_plan(
+                self._shape(batch, heads, kv_heads, queries, keys, head_dim, dtype, capped, biased=biased),
+                limit=None if of_limit is None else of_limit.handle, device=device_name(device), kind=_KINDS[kind], batch=table_batch,
+                heads=table_heads, block_q=block_q, block_kv=block_kv, width=width, capacity=capacity))  # fmt: skip
         rows = queries if kind in ("bits", "packed") else -(-queries // block_q)
         columns = {"lists": width, "blocks": -(-keys // block_kv), "bits": keys, "packed": -(-keys // 8)}[kind]
         self.table_shape = (table_batch, table_heads, rows, columns)
@@ -62,4 +65,5 @@ class TableAttention(Attention):
         if to is not None and (to.shape != (3,) or to.strides != (1,) or to.dtype != c_library.I32 or to.device != of.device):
             raise InvalidArgument(2, f"status {list(to.shape)} of {name_of(to.dtype)} on {to.device}; accepted: i32 [3] on {of.device}")
         strides = [0 if length == 1 else step for length, step in zip(of.shape[:3], of.strides)]
-        library().update(self._plan, of.address, strides, None if to is None else to.address, stream_of(of))
+        with interruptible(library().library) if of.on_host() else contextlib.nullcontext():
+            library().update(self._plan, of.address, strides, None if to is None else to.address, stream_of(of))

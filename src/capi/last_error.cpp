@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "src/backend/contract.h"
+#include "src/base/interrupt.h"
 #include "src/capi/boundary.h"
 
 namespace stof::capi {
@@ -48,6 +49,8 @@ stof_status keep_failure() noexcept {
     throw;
   } catch (const Error& error) {
     return keep(status_of(error.kind()), error.what());
+  } catch (const Interrupted& interrupted) {
+    return keep(STOF_INTERRUPTED, interrupted.what());
   } catch (const std::bad_alloc&) {
     return keep(STOF_DEVICE, "out of memory");
   } catch (const std::system_error& error) {

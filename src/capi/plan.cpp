@@ -9,11 +9,13 @@
 #include "src/capi/array.h"
 #include "src/capi/boundary.h"
 #include "src/capi/handles.h"
+#include "src/capi/interrupt.h"
 
 namespace {
 
 using stof::capi::given;
 using stof::capi::guarded;
+using stof::capi::guarded_planning;
 
 stof::AttentionShape shape_of(const stof_shape* given_shape, std::string_view name) {
   const stof_shape shape = stof::capi::given_grown(
@@ -93,7 +95,7 @@ stof_plan::stof_plan(const stof_mask& mask, const stof::AttentionShape& the_shap
 stof_status stof_plan_create(const stof_mask* mask, const stof_shape* shape, const char* device, const char* kernel,
                              stof_plan** plan) {
   if (plan != nullptr) *plan = nullptr;
-  return guarded([&] {
+  return guarded_planning([&] {
     stof_plan*& handle = given(plan, "stof_plan_create: plan");
     const stof_mask& of_mask = given(mask, "stof_plan_create: mask");
     const stof::AttentionShape of_shape = shape_of(shape, "stof_plan_create: shape");
@@ -105,7 +107,7 @@ stof_status stof_plan_create(const stof_mask* mask, const stof_shape* shape, con
 stof_status stof_plan_create_table(const stof_table* table, const stof_mask* limit, const stof_shape* shape,
                                    const char* device, stof_plan** plan) {
   if (plan != nullptr) *plan = nullptr;
-  return guarded([&] {
+  return guarded_planning([&] {
     stof_plan*& handle = given(plan, "stof_plan_create_table: plan");
     const stof::MaskTable of_table = table_of(table);
     const stof::AttentionShape of_shape = shape_of(shape, "stof_plan_create_table: shape");
@@ -115,7 +117,7 @@ stof_status stof_plan_create_table(const stof_table* table, const stof_mask* lim
 }
 
 stof_status stof_plan_update(const stof_plan* plan, const stof_table_contents* contents) {
-  return guarded([&] {
+  return guarded_planning([&] {
     const stof_plan& of_plan = given(plan, "stof_plan_update: plan");
     const stof_table_contents& c = stof::capi::given_sized(contents, "stof_plan_update: contents");
     if (of_plan.device.backend->memory == nullptr) {
@@ -135,7 +137,7 @@ stof_status stof_plan_update(const stof_plan* plan, const stof_table_contents* c
 }
 
 stof_status stof_plan_prepare(stof_plan* plan, int64_t queries, int64_t keys) {
-  return guarded([&] { given(plan, "stof_plan_prepare: plan").attention.prepare(queries, keys); });
+  return guarded_planning([&] { given(plan, "stof_plan_prepare: plan").attention.prepare(queries, keys); });
 }
 
 const char* stof_plan_description(const stof_plan* plan) {

@@ -8,6 +8,7 @@
 
 #include "src/base/error.h"
 #include "src/base/hash.h"
+#include "src/base/interrupt.h"
 #include "src/mask/row_bits.h"
 
 namespace stof {
@@ -54,6 +55,7 @@ std::size_t CellScan::BandKeyHash::operator()(const BandKey& key) const {
 }
 
 void CellScan::scan(int group, Range rows) {
+  check_interrupt();
   if (group != group_ || rows.size() > band_rows_) forget(rows.size());
   if (kept_runs_ > kMostKeptRuns && bands_.size() > 1) forget_bands();
   stores_cells_ = mask_.stores_cells(group);
@@ -241,6 +243,7 @@ void CellScan::settle_stored(Range cells) {
 }
 
 void CellScan::settle_together(Range cells) {
+  check_interrupt();  // a band of very many keys takes long, too
   if (cells.size() <= 1 || cell_keys_ % 64 != 0) {
     for (std::int64_t cell = cells.begin; cell < cells.end; ++cell) settle_alone(cell);
     return;
