@@ -91,9 +91,14 @@ void run_mask(const MaskCommand& command) {
   const BoundMask bound(mask, extent);
   waiting->next("measuring the mask");
   const MaskReport report = study(mask, bound);
-  waiting->next("writing the mask");
-  if (!command.out.empty()) write_mask_array(command.out, bound);
-  if (!command.png.empty()) write_png(command.png, draw_image(bound));
+  if (!command.out.empty()) {
+    waiting->next("writing the mask");
+    write_mask_array(command.out, bound);
+  }
+  if (!command.png.empty()) {
+    waiting->next("drawing the mask");
+    write_png(command.png, draw_image(bound));
+  }
   waiting.reset();
   if (!command.json.empty()) write_json(json_of(report), command.json);
   if (command.json != "-") fmt::print("{}", text_of(report));

@@ -99,16 +99,19 @@ class Mask(unittest.TestCase):
         self.assertEqual((found["distinct"], found["allowed_pairs"]), (1, 2 * 8))
 
     def test_what_takes_long_is_said(self):
-        """Numbers beyond 2^30, pair by pair: some seconds, on a slow machine more."""
-        size = 4096
+        """Numbers beyond 2^30, pair by pair: some seconds, on a slow machine more. Writing is said where something is written."""
+        mask, size = "where(q * q * q * k % 1000003 % 7 < 3)", 4096
         while True:
             began = time.monotonic()
-            done = stof("where(q * q * q * k % 1000003 % 7 < 3)", "--seq", str(size))
+            done = stof(mask, "--seq", str(size))
             self.assertEqual(done.returncode, 0, done.stderr)
             if time.monotonic() - began > 4:
                 break
             size = size * 3 // 2
-        self.assertRegex(done.stderr, r"\A(?:(?:binding|measuring|writing) the mask  \d+ s\n)+\Z")
+        self.assertRegex(done.stderr, r"\A(?:(?:binding|measuring) the mask  \d+ s\n)+\Z")
+        done = stof(mask, "--seq", str(size), "--out", str(self.folder / "mask.npy"), "--png", str(self.folder / "mask.png"))
+        self.assertRegex(done.stderr, r"\A(?:(?:binding|measuring) the mask  \d+ s\n)+(?:writing the mask  \d+ s\n)+"
+                                      r"(?:drawing the mask  \d+ s\n)+\Z")  # fmt: skip
 
     def test_a_file_whose_name_is_not_text(self):
         file = str(self.folder).encode() + b"/\xff.npy"
