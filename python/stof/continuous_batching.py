@@ -18,12 +18,11 @@ except ImportError:  # an earlier version
 from stof.c_library import InvalidArgument, Unsupported
 from stof.mask import Mask
 from stof.model_keywords import refuse_others, refuse_uncomputed
-from stof.model_masks import outside_of_graphs
 from stof.packed_texts import of_the_batch
 from stof.paged_steps import Given, Table, planned_sizes, recording
 from stof.plans import Attention, planned
 from stof.positions import shifted
-from stof.recorded import refuse_recording
+from stof.recorded import outside_of_graphs, refuse_recording
 
 _names: set[str] = set()  # of implementations that stay themselves
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}

@@ -17,7 +17,7 @@ from stof.handed_on import HandedOn, plain
 from stof.mask import Mask
 from stof.packed_texts import PackedTexts
 from stof.positions import of_items, of_tokens, shifted
-from stof.recorded import WHAT_IS_POSSIBLE, refuse_recording
+from stof.recorded import outside_of_graphs, refuse_recording
 
 _NAMED = {masking_utils.causal_mask_function: "causal", masking_utils.bidirectional_mask_function: "all"}
 
@@ -134,14 +134,6 @@ class Kept:
         rows, keys = (one.flatten().nonzero().flatten() for one in (of_queries, tokens))
         lengths = torch.stack([of_queries.sum(1), tokens.sum(1)]).tolist()
         return cls(rows, keys, list(zip(*lengths)), [[0, *itertools.accumulate(one)] for one in lengths])
-
-
-def outside_of_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
-    why = f"attention by stof, of which PyTorch's graphs know nothing; accepted: {WHAT_IS_POSSIBLE}"
-    try:
-        return torch.compiler.disable(function, reason=why)
-    except TypeError:  # of an earlier PyTorch, which gives no reason
-        return torch.compiler.disable(function)
 
 
 @outside_of_graphs  # what is compiled ends in front of it: it looks at numbers, and its result is another one each time

@@ -19,6 +19,7 @@ from stof.interrupt import interruptible
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.memory import refuse_shared
+from stof.recorded import outside_of_later_graphs
 from stof.relative_bias import RelativeBias
 from stof.trees import words_of
 
@@ -67,6 +68,7 @@ class Attention:
         """Kernel, tiles, predicted time and every refusal, with the keys of `stof plan --json`."""
         return json.loads(library().library.stof_plan_description(self._plan))
 
+    @outside_of_later_graphs
     def prepare(self, queries: int, keys: int) -> None:
         """Makes what items of so many queries and keys need, where the plan does not serve them yet."""
         queries, keys = whole("queries", queries, -MOST), whole("keys", keys, -MOST)
@@ -75,6 +77,7 @@ class Attention:
                 library().prepare(self._plan, queries, keys)
             self._prepared.add((queries, keys))
 
+    @outside_of_later_graphs
     def run(self, q: Any, k: Any, v: Any, *, out: Any = None, lse: Any = None, scale: float | None = None,
             softcap: float | None = None, q_lengths: Any = None, kv_lengths: Any = None, cu_q: Any = None, cu_kv: Any = None,
             page_table: Any = None, check_pages: bool = False, tree: Any = None, relative_bias: RelativeBias | None = None) -> Any:  # fmt: skip
@@ -285,6 +288,7 @@ def planned_for_more(mask: Mask, *, queries: int, keys: int, **shape: Any) -> At
 _for_fewer: set[tuple[Any, ...]] = set()  # masks and shapes without such a plan, which would else be tried anew for each token
 
 
+@outside_of_later_graphs
 def attention(q: Any, k: Any, v: Any, mask: Mask | str | Callable[..., Any] = "all", *, scale: float | None = None, softcap: float | None = None,
               out: Any = None, return_lse: bool = False, relative_bias: RelativeBias | None = None) -> Any:  # fmt: skip
     """softmax(scale q k^T, over the keys that `mask` allows) v for q [B, H, N, D] and k, v [B, Hkv, M, D] of NumPy or

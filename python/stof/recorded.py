@@ -3,12 +3,41 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+from collections.abc import Callable
 from typing import Any
 
 from stof.c_library import InvalidArgument, Unsupported
 
 _RECORDING = {"ProxyTorchDispatchMode": "make_fx or torch.export", "FakeTensorMode": "FakeTensorMode or torch.export", "FunctionalTensorMode": "torch.export"}
 WHAT_IS_POSSIBLE = "torch.compile without fullgraph, which leaves this call to Python, or a call outside"
+
+
+def outside_of_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What torch.compile compiles ends in front of it, and begins again behind it."""
+    import torch
+
+    why = f"attention by stof, of which PyTorch's graphs know nothing; accepted: {WHAT_IS_POSSIBLE}"
+    try:
+        return torch.compiler.disable(function, reason=why)
+    except TypeError:  # of an earlier PyTorch, which gives no reason
+        return torch.compiler.disable(function)
+
+
+def outside_of_later_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same where PyTorch may not be there yet, or has not loaded its compiler, which takes a second. Without it torch.compile follows the
+    package's own code as far as it can, warns of its caches, and compiles pieces of it for each address."""
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        torch = sys.modules.get("torch")
+        compiler = getattr(torch, "compiler", None)
+        if hasattr(compiler, "is_compiling") and compiler.is_compiling():  # which early versions cannot say
+            return outside_of_graphs(function)(*given, **named)
+        return function(*given, **named)
+
+    return call
 
 
 def refuse_recording(torch: Any, what: str) -> None:

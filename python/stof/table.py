@@ -14,6 +14,7 @@ from stof.interrupt import interruptible
 from stof.library import library
 from stof.mask import Mask, mask_of
 from stof.plans import Attention
+from stof.recorded import outside_of_later_graphs
 
 _KINDS = {"lists": c_library.TABLE_LISTS, "blocks": c_library.TABLE_BLOCKS, "bits": c_library.TABLE_BITS, "packed": c_library.TABLE_PACKED}
 
@@ -51,6 +52,7 @@ class TableAttention(Attention):
         columns = {"lists": width, "blocks": -(-keys // block_kv), "bits": keys, "packed": -(-keys // 8)}[kind]
         self.table_shape = (table_batch, table_heads, rows, columns)
 
+    @outside_of_later_graphs
     def update(self, contents: Any, status: Any = None) -> None:
         """What the table holds for runs from now on, where it lies on the plan's device; any strides whose last is 1. On a
         GPU this plans on PyTorch's current stream, without a copy to the host or a wait, and can be recorded; what

@@ -15,9 +15,9 @@ from stof.c_library import InvalidArgument, Unsupported
 from stof.continuous_batching import paged_attention_forward, stay
 from stof.mask import Mask, mask_of
 from stof.model_keywords import refuse_others, refuse_uncomputed
-from stof.model_masks import Kept, ModelMask, Padded, made_mask, of_given, outside_of_graphs
+from stof.model_masks import Kept, ModelMask, Padded, made_mask, of_given
 from stof.plans import Attention, planned_for_more
-from stof.recorded import refuse_recording
+from stof.recorded import outside_of_graphs, refuse_recording
 
 _WIDEST = 256  # heads
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from stof.arrays import View, name_of, view
 from stof.c_library import BOOL, I32, InvalidArgument
+from stof.recorded import outside_of_later_graphs
 
 _BITS = 32  # of a word
 
 
+@outside_of_later_graphs
 def pack_tree(tree: Any) -> Any:
     """int32 words [..., T, ceil(T / 32)] of a bool array or tensor [..., T, T], on its device: bit j % 32 of word j // 32
     of row i is element [i, j]. On a GPU it can be recorded into a graph."""
@@ -21,6 +23,7 @@ def pack_tree(tree: Any) -> Any:
     return _packed_tensor(tree) if _is_tensor(tree) else _packed_array(tree)
 
 
+@outside_of_later_graphs
 def tree_of_parents(parents: Any) -> Any:
     """Words as pack_tree makes them, of the tree in which query i is a child of query parents[i]: each sees itself and its
     ancestors. `parents` is an int32 or int64 array or tensor [T] or [B, T]; -1 is a root, others are earlier than the

@@ -9,6 +9,7 @@ import math
 import re
 import sys
 import unittest
+import warnings
 from pathlib import Path
 
 import given  # noqa: F401  (finds the package)
@@ -282,6 +283,39 @@ class Tensors(unittest.TestCase):
         self.addCleanup(torch._dynamo.reset)
         compiled = torch.compile(lambda one: 2 * stof.attention(one + 0, k, v), backend="eager")
         self.assertTrue(torch.equal(compiled(q), 2 * stof.attention(q, k, v)))
+
+    def test_what_is_compiled_ends_in_front_of_a_call(self):
+        """Two graphs, whatever is called with, and no warnings about the package's own code."""
+        q, k, v = tensors("cpu", torch.float32)
+        sizes = {"batch": 2, "heads": 6, "kv_heads": 2, "keys": 200, "head_dim": 64, "dtype": q.dtype, "device": q.device}
+        plan = stof.Attention("causal", queries=130, **sizes)
+        table = stof.TableAttention("blocks", queries=130, block_q=256, block_kv=256, **sizes)
+        in_tree = stof.Attention("causal", queries=130, tree_queries=130, **sizes)
+
+        def by_table(one):
+            table.update(torch.ones(1, 1, 1, 1, dtype=torch.bool))
+            return table.run(one, k, v)
+
+        self.addCleanup(torch._dynamo.reset)
+        for graphs, call in (
+            (2, lambda one: stof.attention(one, k, v, lambda b, h, q, k: q >= k)), (2, lambda one: stof.attention(one, k, v, "window(3)", return_lse=True)[0]),
+            (2, lambda one: plan.run(one, k, v)), (3, by_table),
+            (3, lambda one: in_tree.run(one, k, v, tree=stof.pack_tree(torch.ones(130, 130, dtype=torch.bool)))),
+        ):  # fmt: skip
+            made = []
+
+            def backend(module, inputs, made=made):
+                made.append(module)
+                return module.forward
+
+            torch._dynamo.reset()
+            compiled = torch.compile(lambda one, call=call: 2 * call(one + 0), backend=backend)
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                for _ in range(10):
+                    given = torch.randn_like(q)
+                    self.assertTrue(torch.equal(compiled(given), 2 * call(given)))
+            self.assertEqual((len(made), [str(one.message) for one in warned]), (graphs, []))
 
     def test_errors(self):
         q, k, v = tensors("cpu", torch.float32)
