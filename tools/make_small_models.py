@@ -159,6 +159,13 @@ def phi3(tokens):
         num_key_value_heads=2, sliding_window=12, pad_token_id=0, bos_token_id=1, eos_token_id=2, **decoder_sizes(tokens)))  # fmt: skip
 
 
+def phi4(tokens):
+    """Six of eight pairs of a head turn; one table for tokens and logits."""
+    return transformers.Phi3ForCausalLM(transformers.Phi3Config(
+        num_key_value_heads=1, pad_token_id=0, bos_token_id=1, eos_token_id=2, partial_rotary_factor=0.75,
+        tie_word_embeddings=True, **{**decoder_sizes(tokens), "num_attention_heads": 2}))  # fmt: skip
+
+
 def gemma2(tokens):
     """Windows in every other layer; scores divided by another number than the heads' width, and capped where they are not yet
     large, as those of the vocabulary are."""
@@ -342,13 +349,14 @@ FAMILIES = {
     "qwen2": (qwen2, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "qwen3": (qwen3, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "phi3": (phi3, mistral_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
+    "phi4": (phi4, qwen_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "gemma2": (gemma2, gemma_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "eurobert": (eurobert, eurobert_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
     "nomic": (nomic, wordpiece, write_as_published),
     "gemma3": (gemma3, gemma_tokenizer, lambda folder, model: write_one_file(folder, model, torch.bfloat16)),
 }  # fmt: skip
 WITH_BUCKETS = ("mpnet", "t5", "t5_gated")  # of distances between tokens, for a bias of scores
-DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3")
+DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3")
 
 
 def write_origin(file, named):
@@ -375,7 +383,7 @@ def main():
             model = build(tokenizer.get_vocab_size())
             # A gate squares what comes in: rounding in fp32 alone would take most of the bound.
             randomise(model, spread=0.18 if family not in ("roberta", "distilbert", "longformer", "mpnet", "gpt2") else 0.25,
-                      table=0.1 if family.startswith(("qwen", "gemma")) else 1)  # fmt: skip
+                      table=0.1 if family.startswith(("qwen", "gemma", "phi4")) else 1)  # fmt: skip
             model.config.save_pretrained(folder)
             config = json.loads((folder / "config.json").read_text())
             config["architectures"] = [type(model).__name__]

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoders of Llama's kind (Touvron et al. 2023): pre-norm by the root mean square, positions by turning q and k, heads
 // that share keys, a gate in the feed-forward part. Mistral adds a window, Qwen2 biases of q, k and v, Qwen3 norms of
-// heads, Gemma 2 norms of what layers add and caps of scores, Gemma 3 the former norms of both; Phi-3 stacks matrices,
-// and EuroBERT sees both sides.
+// heads, Gemma 2 norms of what layers add and caps of scores, Gemma 3 the former norms of both; Phi-3 stacks matrices
+// and may turn some columns of a head alone, and EuroBERT sees both sides.
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstddef>
 
+#include "src/base/error.h"
 #include "src/graph/build.h"
 #include "src/graph/builder.h"
 
 namespace stof {
 namespace {
+
+Weight rows_of(const Weight& matrix, std::int64_t first, std::int64_t rows) {
+  Weight result = matrix;
+  result.tensor.shape[0] = rows;
+  result.tensor.data = matrix.tensor.as<std::byte>() +
+                       static_cast<std::size_t>(first * matrix.tensor.strides[0]) * size_of(matrix.tensor.dtype);
+  return result;
+}
 
 class LlamaDecoder {
  public:
@@ -69,14 +79,37 @@ class LlamaDecoder {
     return bias ? builder_.node(own, op::AddBias{}, {product}, std::move(biases)) : product;
   }
 
+  // Where some columns of a head turn: the checkpoint pairs column i with i + pairs and has those that stay behind
+  // them, while op::Rotate pairs i with i + head_dim / 2. So half of those that stay goes in front of the second ones
+  // of the pairs, in q and k alike, which leaves their products as they are. Rows are read where they lie.
+  ValueId paired_projection(const std::string& name, const Part& part, ValueId x, std::int64_t pairs) {
+    STOF_CHECK(config_.stacked_weights && !config_.attention_bias && !config_.head_norms);
+    const Weight whole = builder_.weight(prefix_ + std::string(part.name) + ".weight", {part.out, config_.hidden_size});
+    const std::int64_t head_dim = config_.head_dim, staying = head_dim / 2 - pairs;
+    std::vector<Weight> matrices;
+    std::int64_t next = 0;  // the row behind the last head's, which goes with the first ones of this one
+    const auto take = [&](std::int64_t first, std::int64_t rows) { matrices.push_back(rows_of(whole, first, rows)); };
+    for (std::int64_t head = 0; head < (config_.heads + config_.kv_heads) * head_dim; head += head_dim) {
+      take(next, head + pairs - next);
+      take(head + 2 * pairs, staying);
+      take(head + pairs, pairs);
+      next = head + 2 * pairs + staying;
+    }
+    take(next, part.out - next);
+    return builder_.node(prefix_ + name, op::MatMul{}, {x}, std::move(matrices));
+  }
+
   ValueId attention(ValueId x, const RotaryLayer& layer) {
     const std::int64_t heads = config_.heads, kv_heads = config_.kv_heads, head_dim = config_.head_dim;
     std::vector<Part> parts{{"self_attn.q_proj", heads * head_dim},
                             {"self_attn.k_proj", kv_heads * head_dim},
                             {"self_attn.v_proj", kv_heads * head_dim}};
     if (config_.stacked_weights) parts = {{"self_attn.qkv_proj", (heads + 2 * kv_heads) * head_dim}};
-    const ValueId qkv = projection("self_attn.qkv", parts, x, config_.hidden_size, config_.attention_bias);
-    op::Rotate rotate{.heads = heads, .kv_heads = kv_heads, .theta = layer.theta, .scaling = layer.scaling};
+    const ValueId qkv = layer.pairs
+                            ? paired_projection("self_attn.qkv", parts.front(), x, *layer.pairs)
+                            : projection("self_attn.qkv", parts, x, config_.hidden_size, config_.attention_bias);
+    op::Rotate rotate{
+        .heads = heads, .kv_heads = kv_heads, .theta = layer.theta, .scaling = layer.scaling, .pairs = layer.pairs};
     std::vector<Weight> scales;
     if (config_.head_norms) {
       rotate.norm = config_.norm_epsilon;

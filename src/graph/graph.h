@@ -50,6 +50,7 @@ struct Rotate {  // qkv [tokens, (heads + 2 kv_heads) * head_dim]
   std::int64_t heads = 1, kv_heads = 1;
   double theta = 1e4;
   RotaryScaling scaling = {};
+  std::optional<std::int64_t> pairs = {};  // that turn, the first ones, as a head of so many pairs does; nothing: all
   std::optional<double> norm = {};  // epsilon of an RmsNorm of each head before; weights: its scales of q and of k
 };
 // What is done to scores before the mask. biased: the node has weights, f32 [heads, 2 * reach + 1], of a relative bias

@@ -115,10 +115,16 @@ std::int64_t infer(const op::Gate&, const Site& site) {
   return site.columns[0] / 2;
 }
 
+void expect_pairs(const op::Rotate& rotate, std::int64_t head_dim, const Site& site) {
+  if (rotate.pairs && (*rotate.pairs < 1 || *rotate.pairs > head_dim / 2))
+    site.refuse("{} pairs that turn in heads of {} columns; accepted: 1 to {}", *rotate.pairs, head_dim, head_dim / 2);
+}
+
 std::int64_t infer(const op::Rotate& rotate, const Site& site) {
   site.expect_counts(1, rotate.norm ? 2 : 0);
   const std::int64_t head_dim = site.expect_packed(rotate, site.columns[0]);
   if (head_dim % 2 != 0) site.refuse("heads of {} columns; accepted: a multiple of 2", head_dim);
+  expect_pairs(rotate, head_dim, site);
   for (std::size_t scale = 0; rotate.norm && scale < 2; ++scale) site.expect_shape(scale, {head_dim});
   return site.columns[0];
 }
@@ -128,8 +134,9 @@ void expect_turned(const op::Linear& linear, const Site& site, std::int64_t colu
   if (linear.gate || linear.activation != Activation::none || linear.moments || site.node.inputs.size() != 1)
     site.refuse("turned heads with a gate, an activation, moments or a residual; accepted: none of them");
   if (linear.turned->norm) site.refuse("turned heads with norms of their own; accepted: none of them");
-  if (const std::int64_t head_dim = site.expect_packed(*linear.turned, columns); head_dim % 16 != 0)
-    site.refuse("turned heads of {} columns; accepted: a multiple of 16", head_dim);
+  const std::int64_t head_dim = site.expect_packed(*linear.turned, columns);
+  if (head_dim % 16 != 0) site.refuse("turned heads of {} columns; accepted: a multiple of 16", head_dim);
+  expect_pairs(*linear.turned, head_dim, site);
 }
 
 // An odd number of places: as many to either side of distance 0.

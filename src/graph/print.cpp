@@ -37,6 +37,7 @@ std::string detail(const op::Gate& op) { return std::string(stof::name_of(op.act
 std::string detail(const op::Rotate& op) {
   std::string text = fmt::format("{} theta={}", heads_detail(op), op.theta);
   if (const std::string scaling = text_of(op.scaling); !scaling.empty()) text += fmt::format(" scaling=({})", scaling);
+  if (op.pairs) text += fmt::format(" pairs={}", *op.pairs);
   return op.norm ? text + fmt::format(" norm={}", *op.norm) : text;
 }
 std::string detail(const op::Scores& scores) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/model/config_phi.h"
 #include "src/model/config_rotary.h"
 
 namespace stof {
@@ -68,15 +69,6 @@ std::vector<std::optional<std::int64_t>> read_windows(const JsonObject& object, 
   return windows;
 }
 
-// Transformers has no other angles of Phi-3 than those that are not scaled and those that differ by the length of the
-// text (longrope), of which "su" and "yarn" are older names.
-void check_phi_angles(const JsonObject& object) {
-  const std::optional<JsonObject> parameters = rope_parameters_of(object);
-  if (!parameters) return;
-  const std::string_view key = key_of_rope_type(*parameters);
-  if (parameters->string(key, "default") != "default") refuse(*parameters, key, "\"default\" of phi3");
-}
-
 }  // namespace
 
 void read_llama(const JsonObject& object, std::string_view model_type, ModelConfig& config) {
@@ -91,8 +83,7 @@ void read_llama(const JsonObject& object, std::string_view model_type, ModelConf
   config.mlp_bias = as_llama && object.boolean("mlp_bias", false);
   config.head_norms = model_type == "qwen3";
   config.stacked_weights = phi;
-  if (phi) check_phi_angles(object);
-  RotaryLayer layer = read_rotary(object, config);
+  RotaryLayer layer = phi ? read_phi_rotary(object, config) : read_rotary(object, config);
   for (const std::optional<std::int64_t> window : read_windows(object, model_type, config)) {
     layer.reach = window;
     config.rotary.push_back(layer);

@@ -31,6 +31,9 @@ struct RotaryLayer {
   std::optional<std::int64_t> reach;  // how many keys to either side a query may see; nothing: all of them
   double theta = 1e4;
   RotaryScaling scaling = {};
+  // Of a head how many pairs of columns turn: column i < pairs with column i + pairs, as the checkpoint has them, and
+  // all others stay. Nothing: every column turns.
+  std::optional<std::int64_t> pairs = {};
 };
 
 // Equal for equal values only; empty where nothing is scaled.

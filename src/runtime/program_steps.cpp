@@ -167,8 +167,8 @@ class ProgramBuilder {
     };
   }
   std::shared_ptr<const void> angles(const op::Rotate& op, std::int64_t head_dim, AngleOrder order) const {
-    const RotaryShape shape{
-        .positions = options_.longest, .head_dim = head_dim, .theta = op.theta, .scaling = op.scaling, .order = order};
+    RotaryShape shape{.positions = options_.longest, .head_dim = head_dim, .theta = op.theta, .scaling = op.scaling};
+    shape.pairs = op.pairs, shape.order = order;
     return options_.weights->find_or_make(stof::text_of(shape), [&] { return brought(rotary_angles(shape)); });
   }
   Turning turning(const op::Rotate& op, const Node& node) const {

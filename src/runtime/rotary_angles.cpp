@@ -16,9 +16,12 @@ double turns_of(double frequency, const RotaryScaling& scaling) {
   return scaling.trained_positions * frequency / (2 * std::numbers::pi);
 }
 
+// Of a head, those that turn.
+std::int64_t turned_columns(const RotaryShape& shape) { return shape.pairs ? 2 * *shape.pairs : shape.head_dim; }
+
 // The pair that turns so often, as a number between pairs.
 double pair_of(double turns, const RotaryShape& shape) {
-  const double dim = static_cast<double>(shape.head_dim);
+  const double dim = static_cast<double>(turned_columns(shape));
   return dim * std::log(shape.scaling.trained_positions / (turns * 2 * std::numbers::pi)) / (2 * std::log(shape.theta));
 }
 
@@ -27,7 +30,7 @@ double pair_of(double turns, const RotaryShape& shape) {
 double slowing_by_pair(std::int64_t i, const RotaryShape& shape) {
   double low = pair_of(shape.scaling.many, shape), high = pair_of(shape.scaling.few, shape);
   if (shape.scaling.whole_pairs) low = std::floor(low), high = std::ceil(high);
-  low = std::max(low, 0.0), high = std::min(high, static_cast<double>(shape.head_dim - 1));
+  low = std::max(low, 0.0), high = std::min(high, static_cast<double>(turned_columns(shape) - 1));
   if (low == high) high += 0.001;
   return std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
 }
@@ -50,9 +53,10 @@ float scaled(float frequency, std::int64_t i, const RotaryShape& shape) {
 }
 
 std::vector<float> frequencies_of(const RotaryShape& shape) {
+  const std::int64_t turned = turned_columns(shape);
   std::vector<float> frequencies;
-  for (std::int64_t i = 0; i < shape.head_dim / 2; ++i) {
-    const float power = static_cast<float>(2 * i) / static_cast<float>(shape.head_dim);
+  for (std::int64_t i = 0; i < turned / 2; ++i) {
+    const float power = static_cast<float>(2 * i) / static_cast<float>(turned);
     frequencies.push_back(scaled(1.f / static_cast<float>(std::pow(shape.theta, double{power})), i, shape));
   }
   return frequencies;
@@ -71,8 +75,9 @@ Tensor rotary_angles(const RotaryShape& shape) {
   for (std::int64_t position = 0; position < shape.positions; ++position) {
     float* const of_position = angles.as<float>() + position * shape.head_dim;
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<float>(position) * frequencies[static_cast<std::size_t>(i)];
-      of_position[step * i] = static_cast<float>(std::cos(angle) * amplitude);
+      const bool turns = i < std::ssize(frequencies);
+      const double angle = turns ? static_cast<float>(position) * frequencies[static_cast<std::size_t>(i)] : 0;
+      of_position[step * i] = static_cast<float>(std::cos(angle) * (turns ? amplitude : 1));
       of_position[step * i + sines] = static_cast<float>(std::sin(angle) * amplitude);
     }
   }
@@ -80,8 +85,8 @@ Tensor rotary_angles(const RotaryShape& shape) {
 }
 
 std::string text_of(const RotaryShape& shape) {
-  return fmt::format("rotary {} {} {} ({}) {}", shape.positions, shape.head_dim, shape.theta, text_of(shape.scaling),
-                     shape.order == AngleOrder::pairs ? "pairs" : "cosines, sines");
+  return fmt::format("rotary {} {}/{} {} ({}) {}", shape.positions, turned_columns(shape), shape.head_dim, shape.theta,
+                     text_of(shape.scaling), shape.order == AngleOrder::pairs ? "pairs" : "cosines, sines");
 }
 
 }  // namespace stof

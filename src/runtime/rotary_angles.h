@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cosines and sines of the angles that q and k are turned by (op::Rotate).
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/model/rotary.h"
@@ -19,6 +21,7 @@ struct RotaryShape {
   std::int64_t positions = 0, head_dim = 0;
   double theta = 1e4;
   RotaryScaling scaling = {};
+  std::optional<std::int64_t> pairs = {};  // see op::Rotate; those behind them have the angle 0, and no amplitude
   AngleOrder order = AngleOrder::cosines_then_sines;
 };
 

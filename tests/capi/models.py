@@ -26,7 +26,7 @@ except OSError as missing:
     sys.exit(77)
 STOF = c_library.Stof(PATH)
 FAMILIES = ROOT / "tests/data/families"
-DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3")
+DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3")
 BOUND = 4e-5  # of a hidden state or a score, as tests/runtime/families_test.cpp has it
 
 

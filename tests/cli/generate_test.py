@@ -16,7 +16,7 @@ import npy
 
 FAMILIES = os.path.abspath(sys.argv.pop(2))
 STOF = os.path.abspath(sys.argv.pop(1))
-DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3")
+DECODERS = ("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3")
 
 
 def stof(*arguments, stdin=None):

@@ -73,7 +73,7 @@ TEST(Fuse, EveryLegalSegmentKeepsTheResult) {
   std::set<std::string_view> covered = expect_every_legal_segment_keeps_the_result(small_bert(2, "relu")), all;
   // On the CPU, and on a device that turns heads in matmuls and applies norms to their operands.
   for (const char* family : {"longformer", "modernbert", "modernbert_with_biases", "llama", "llama_with_biases",
-                             "qwen3", "phi3", "gemma2", "gemma3", "mpnet", "t5", "eurobert", "nomic"})
+                             "qwen3", "phi3", "phi4", "gemma2", "gemma3", "mpnet", "t5", "eurobert", "nomic"})
     for (const Device& device : {open_device("cpu"), norming_device()})
       covered.merge(expect_every_legal_segment_keeps_the_result(read_model(families / family), device));
   for (const Template& known : templates())

@@ -23,6 +23,7 @@ void check_layers(const ModelConfig& config) {
   for (const RotaryLayer& layer : config.rotary) {
     const RotaryScaling& scaling = layer.scaling;
     fuzz::require(layer.theta > 0 && (!layer.reach || *layer.reach >= 0));
+    fuzz::require(!layer.pairs || (*layer.pairs >= 1 && 2 * *layer.pairs < config.head_dim));
     fuzz::require(scaling.factor >= 1 && scaling.few > 0 && scaling.many >= scaling.few && scaling.amplitude > 0);
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/graph/graph.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -63,6 +64,7 @@ TEST(Graph, DecodersOfLlamasKindDifferInWhatTheirConfigsSay) {
   expect_line(text_of("qwen2"), "attend_packed(%16) heads=4 kv_heads=2 mask=causal & window(15) ");
   expect_line(text_of("gemma2"), "mask=causal & window(9) scale=0.22360679774997896 softcap=2 [tokens, 64]");
   expect_line(text_of("phi3"), "attend_packed(%3) heads=4 kv_heads=2 mask=causal & window(11) [tokens, 32]");
+  expect_line(text_of("phi4"), "rope(%2) heads=2 kv_heads=1 theta=10000 pairs=6       [tokens, 64]");
   expect_line(text_of("eurobert"), "attend_packed(%3) heads=4 kv_heads=2 mask=all ");
   expect_line(text_of("qwen3"), "rope(%2) heads=4 kv_heads=2 theta=1000000 norm=1e-06  [tokens, 160]");
 }
@@ -100,6 +102,15 @@ TEST(Infer, NamesWhatDoesNotFit) {
       "linear 'encoder.layer.0.attention.output.dense': weight 'encoder.layer.0.attention.output.dense.weight' has "
       "shape "
       "[24, 23]; accepted: [n, 24]");
+}
+
+TEST(Infer, NamesPairsThatThereAreNot) {
+  const Model phi = read_model(std::filesystem::path(STOF_SOURCE_DIR) / "tests/data/families/phi4");
+  for (const std::int64_t pairs : {0, 9})
+    expect_refused_of(
+        phi, [&](Graph& g) { std::get<op::Rotate>(g.nodes[3].op).pairs = pairs; },
+        fmt::format("rope 'layers.0.self_attn.rotary': {} pairs that turn in heads of 16 columns; accepted: 1 to 8",
+                    pairs));
 }
 
 TEST(Infer, NamesWhatDoesNotFitOfNormsThatAreAddedTo) {

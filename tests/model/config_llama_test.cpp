@@ -58,6 +58,28 @@ TEST_F(LlamaConfig, ReadsPhi3AndEuroBert) {
   EXPECT_TRUE(read("eurobert", biased).attention_out_bias && !read("eurobert", biased).mlp_bias);
 }
 
+// What the parameters say comes before what stands around them, and 128 * 0.3 columns are 38.
+TEST_F(LlamaConfig, ReadsHowManyColumnsOfAHeadTurn) {
+  const auto pairs = [&](const json& changed, const char* family = "phi4") {
+    return read(family, changed).rotary[2].pairs;
+  };
+  EXPECT_EQ(pairs({}), 6);
+  EXPECT_EQ(pairs({}, "phi3"), std::nullopt);
+  EXPECT_EQ(pairs({{"rope_parameters", {{"partial_rotary_factor", 0.5}}}}), 4);
+  EXPECT_EQ(pairs({{"rope_parameters", {{"partial_rotary_factor", 1}}}}), std::nullopt);
+  EXPECT_EQ(pairs({{"rope_parameters", {{"rope_theta", 100}}}}), 6);
+  EXPECT_EQ(pairs({{"rope_parameters", "absent"}, {"partial_rotary_factor", 0.25}}), 2);
+  EXPECT_EQ(pairs({{"head_dim", 128}, {"rope_parameters", {{"partial_rotary_factor", 0.3}}}}), 19);
+  for (const double factor : {0.45, 0.1, 1.1, 1e30})
+    expect("phi4", {{"rope_parameters", {{"partial_rotary_factor", factor}}}}, ErrorKind::unsupported,
+           fmt::format(": rope_parameters: 'partial_rotary_factor' is {}; accepted: what makes an even number of "
+                       "columns, from 2 to 16, of a head's 16",
+                       json(factor).dump()));
+  expect(
+      "phi3", {{"rope_parameters", "absent"}, {"partial_rotary_factor", 0.4}}, ErrorKind::unsupported,
+      ": 'partial_rotary_factor' is 0.4; accepted: what makes an even number of columns, from 2 to 8, of a head's 8");
+}
+
 TEST_F(LlamaConfig, RefusesAnglesAndWindowsThatPhi3AndEuroBertHaveNot) {
   const json shorter = {{"rope_type", "longrope"}, {"short_factor", {1, 1, 1, 1}}, {"long_factor", {1, 1, 1, 1}}};
   expect("phi3", {{"rope_parameters", shorter}}, ErrorKind::unsupported,
@@ -67,10 +89,6 @@ TEST_F(LlamaConfig, RefusesAnglesAndWindowsThatPhi3AndEuroBertHaveNot) {
            fmt::format(R"(: rope_scaling: 'type' is "{}"; accepted: "default" of phi3)", type));
   expect("phi3", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 4}}}}, ErrorKind::unsupported,
          R"(: rope_parameters: 'rope_type' is "linear"; accepted: "default" of phi3)");
-  expect("phi3", {{"rope_parameters", {{"partial_rotary_factor", 0.75}}}}, ErrorKind::unsupported,
-         ": rope_parameters: 'partial_rotary_factor' is 0.75; accepted: 1");
-  expect("phi3", {{"partial_rotary_factor", 0.75}}, ErrorKind::unsupported,
-         ": 'partial_rotary_factor' is 0.75; accepted: 1");
   const json whole = {"full_attention", "full_attention", "full_attention"},
              windowed = {"full_attention", "sliding_attention", "full_attention"};
   expect(

@@ -26,7 +26,7 @@ std::vector<std::size_t> nodes_of(const Graph& graph) {
 }
 
 TEST(CacheLayers, AreWrittenByTheRotationInFrontOfEachAttention) {
-  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"}) {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3"}) {
     SCOPED_TRACE(family);
     const Graph graph = graph_of(family);
     const auto layers = cache_layers(graph);

@@ -16,7 +16,7 @@ TEST_F(CudaSession, GoesOnAsTheCpuDoes) {
   const std::vector<std::string> texts{"a", "the mask decides who may attend", "rows, keys and blocks: 1, 2, 3",
                                        "x y z"};
   for (const char* family :
-       {"gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"})
+       {"gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3"})
     for (const char* mask : {"all", "window(6) | sink(2)"}) {
       SCOPED_TRACE(std::string(family) + " " + mask);
       const Session cpu = Session::load(families() / family, {.device = "cpu", .mask = parse(mask), .logits = true});
@@ -54,7 +54,7 @@ TEST_F(CudaSession, GoesOnAsTheCpuDoes) {
 TEST_F(CudaSession, HasTheScoresOfTheWholeTextAtEachStep) {
   const Device device = open_device("cuda");
   const std::vector<std::pair<DType, double>> bounds{{DType::f32, 1e-4}, {DType::f16, 1e-2}, {DType::bf16, 8e-2}};
-  for (const char* family : {"gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"})
+  for (const char* family : {"gpt2", "llama", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3"})
     for (const char* mask : {"all", "window(6) | sink(2)", "documents([0,5,30,150])"})
       for (const auto& [dtype, bound] : bounds)
         for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{19}, {17, 1, 58, 5}}) {

@@ -227,6 +227,7 @@ TEST_F(CudaSession, RunsEveryFamilyAsTheCpuDoes) {
                              "qwen2",
                              "qwen3",
                              "phi3",
+                             "phi4",
                              "gemma2",
                              "gemma3",
                              "mpnet",

@@ -43,14 +43,14 @@ class EveryFamily : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Families, EveryFamily,
                          testing::Values("roberta", "xlm_roberta", "distilbert", "longformer", "gpt2", "modernbert",
                                          "modernbert_with_biases", "llama", "llama_with_biases", "mistral", "qwen2",
-                                         "qwen3", "phi3", "gemma2", "gemma3", "mpnet", "t5", "t5_gated", "eurobert",
-                                         "nomic"),
+                                         "qwen3", "phi3", "phi4", "gemma2", "gemma3", "mpnet", "t5", "t5_gated",
+                                         "eurobert", "nomic"),
                          [](const auto& test) { return test.param; });
 
 class EveryDecoder : public EveryFamily {};
 INSTANTIATE_TEST_SUITE_P(Families, EveryDecoder,
                          testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3",
-                                         "gemma2", "gemma3"),
+                                         "phi4", "gemma2", "gemma3"),
                          [](const auto& test) { return test.param; });
 
 TEST_P(EveryFamily, HasTheHiddenStatesOfTransformers) {

@@ -46,7 +46,7 @@ Ids gone_on(const Session& session, std::span<const std::int32_t> prompt, std::i
 class Decoder : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Families, Decoder,
                          testing::Values("gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3",
-                                         "gemma2", "gemma3"),
+                                         "phi4", "gemma2", "gemma3"),
                          [](const auto& test) { return test.param; });
 
 TEST_P(Decoder, GoesOnAsInTransformers) {

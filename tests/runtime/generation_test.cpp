@@ -23,7 +23,7 @@ struct Played : GoingOn {
 };
 
 TEST(Generation, HasTheScoresOfTheWholeTextAtEachStep) {
-  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "gpt2"}) {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3", "gpt2"}) {
     SCOPED_TRACE(family);
     Played played(family);
     played.begin({17, 1, 40, 5});
@@ -98,7 +98,7 @@ TEST(Generation, FindsTheLikeliestTokensThere) {
 }
 
 TEST(Generation, IsNearThemInBf16) {
-  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3", "gpt2"}) {
+  for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3", "gpt2"}) {
     SCOPED_TRACE(family);
     GoingOn texts(family, "window(6) | sink(2)", recording_device(), DType::bf16, 8e-2);
     texts.begin({17, 1, 40, 5});

@@ -244,7 +244,7 @@ TEST_F(ProgramsTest, PromptsKeepKeysInOrderAndLeaveScoresToTheBackend) {
 TEST_F(ProgramsTest, PromptsRunByThePlanThatWasTunedForThem) {
   device_.backend = &norming_backend();
   for (const char* family :
-       {"gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3"}) {
+       {"gpt2", "llama", "llama_with_biases", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3"}) {
     SCOPED_TRACE(family);
     const Model model = read_model(family_folder(family));
     const Graph scores = simplify(build_graph(model, GraphResult::logits)), hidden = simplify(build_graph(model));

@@ -42,6 +42,25 @@ TEST(RotaryAngles, OfEitherOrderHaveTextsOfTheirOwn) {
   EXPECT_NE(text_of(kHalves), text_of(scaled));
 }
 
+// The first pairs are those of a head that is so narrow, whatever stands behind them.
+TEST(RotaryAngles, OfPairsThatStayAreZero) {
+  for (const AngleOrder order : {AngleOrder::cosines_then_sines, AngleOrder::pairs}) {
+    RotaryShape shape{.positions = 5, .head_dim = 10, .theta = 100., .scaling = {.amplitude = 1.5}, .pairs = 3};
+    shape.order = order;
+    const RotaryShape narrow{.positions = 5, .head_dim = 6, .theta = 100., .scaling = {.amplitude = 1.5}};
+    EXPECT_NE(text_of(shape), text_of(narrow));
+    const Tensor some = rotary_angles(shape), all = rotary_angles(narrow);
+    const bool beside = order == AngleOrder::pairs;
+    for (int position = 0; position < 5; ++position)
+      for (int i = 0; i < 5; ++i) {
+        const float* const of_position = some.as<float>() + 10 * position;
+        const float* const wanted = all.as<float>() + 6 * position;
+        EXPECT_EQ(of_position[beside ? 2 * i : i], i < 3 ? wanted[i] : 1.f);
+        EXPECT_EQ(of_position[beside ? 2 * i + 1 : 5 + i], i < 3 ? wanted[3 + i] : 0.f);
+      }
+  }
+}
+
 // How often each pair turns in the positions of its table, over how often it would without the scaling.
 std::vector<double> slowed(const RotaryScaling& scaling) {
   RotaryShape shape{.positions = 2, .head_dim = 32, .theta = 10'000};
