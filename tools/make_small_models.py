@@ -18,11 +18,13 @@ import torch
 import transformers
 from nasty_strings import REAL
 from safetensors.torch import save_file
+from small_models import (
+    distilbert, eurobert, gemma2, gemma3, gpt2, llama, llama_with_biases, longformer, mistral, modernbert,
+    modernbert_with_biases, mpnet, nomic, phi3, phi4, qwen2, qwen3, roberta, t5, t5_gated, xlm_roberta)  # fmt: skip
 from small_tokenizers import (
     eurobert_tokenizer, gemma_tokenizer, gpt2_tokenizer, llama3_tokenizer, mistral_tokenizer, modernbert_tokenizer, mpnet_tokenizer, qwen_tokenizer,
     roberta_tokenizer, t5_converted_tokenizer, t5_tokenizer, wordpiece, xlm_roberta_tokenizer)  # fmt: skip
 
-SIZES = {"hidden": 32, "layers": 2, "heads": 4, "intermediate": 64, "positions": 200}
 GLOBAL_TOKENS = 3  # of Longformer, more than the shortest texts have
 GENERATED = 12  # tokens that decoders put behind each text, always the likeliest one
 TEXTS = [
@@ -31,173 +33,6 @@ TEXTS = [
     "<mask> and <pad> in the  <mask> middle<pad>", "[MASK] and [PAD] [MASK]", "end<|endoftext|>begin",
     "The bread rises slowly in a cold kitchen, " * 4,
 ]  # fmt: skip
-
-
-def roberta(tokens):
-    s = SIZES
-    return transformers.RobertaForMaskedLM(transformers.RobertaConfig(
-        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
-        intermediate_size=s["intermediate"], max_position_embeddings=s["positions"] + 2, type_vocab_size=1))  # fmt: skip
-
-
-def xlm_roberta(tokens):
-    s = SIZES
-    return transformers.XLMRobertaForMaskedLM(transformers.XLMRobertaConfig(
-        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
-        intermediate_size=s["intermediate"], max_position_embeddings=s["positions"] + 2, type_vocab_size=1))  # fmt: skip
-
-
-def distilbert(tokens):
-    s = SIZES
-    return transformers.DistilBertForMaskedLM(transformers.DistilBertConfig(
-        vocab_size=tokens, dim=s["hidden"], n_layers=s["layers"], n_heads=s["heads"], hidden_dim=s["intermediate"],
-        max_position_embeddings=s["positions"]))  # fmt: skip
-
-
-def longformer(tokens):
-    """Windows of two widths, of which texts are shorter and longer."""
-    s = SIZES
-    return transformers.LongformerForMaskedLM(transformers.LongformerConfig(
-        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
-        intermediate_size=s["intermediate"], max_position_embeddings=s["positions"] + 2, type_vocab_size=1,
-        layer_norm_eps=1e-5, attention_window=[8, 16], pad_token_id=1, bos_token_id=0, eos_token_id=2, sep_token_id=2))  # fmt: skip
-
-
-def mpnet(tokens):
-    """More positions than the others', for texts that reach beyond the last bucket of distances."""
-    s = SIZES
-    return transformers.MPNetForMaskedLM(transformers.MPNetConfig(
-        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"],
-        intermediate_size=s["intermediate"], max_position_embeddings=300 + 2, layer_norm_eps=1e-5))  # fmt: skip
-
-
-def t5_sizes(tokens, **more):
-    """Rows of the table that no token has, as of the published checkpoints: 32,128 for 32,100 tokens."""
-    s = SIZES
-    return dict(vocab_size=tokens + 8, d_model=s["hidden"], d_ff=s["intermediate"], num_layers=3, decoder_start_token_id=0, **more)
-
-
-def t5(tokens):
-    """The first T5 with its decoder, which nothing reads; heads wider together than the model, and few buckets of distances."""
-    return transformers.T5ForConditionalGeneration(transformers.T5Config(
-        num_heads=4, d_kv=12, num_decoder_layers=1, relative_attention_num_buckets=16, relative_attention_max_distance=40,
-        **t5_sizes(tokens)))  # fmt: skip
-
-
-def t5_gated(tokens):
-    """T5 1.1's encoder alone, whose heads are narrower together than the model."""
-    return transformers.T5EncoderModel(transformers.T5Config(
-        num_heads=3, d_kv=8, feed_forward_proj="gated-gelu", tie_word_embeddings=False, **t5_sizes(tokens)))  # fmt: skip
-
-
-def gpt2(tokens):
-    s = SIZES
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        vocab_size=tokens, n_embd=s["hidden"], n_layer=s["layers"], n_head=s["heads"], n_positions=s["positions"],
-        bos_token_id=0, eos_token_id=0))  # fmt: skip
-
-
-def modernbert(tokens):
-    """Layers that see everything and layers that see 6 keys to either side, by angles of their own."""
-    s = SIZES
-    return transformers.ModernBertForMaskedLM(transformers.ModernBertConfig(
-        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=5, num_attention_heads=2,
-        intermediate_size=48, max_position_embeddings=s["positions"], local_attention=12,
-        pad_token_id=2, bos_token_id=0, cls_token_id=0, eos_token_id=1, sep_token_id=1))  # fmt: skip
-
-
-def modernbert_with_biases(tokens):
-    model = modernbert(tokens)
-    model.config.attention_bias = model.config.mlp_bias = model.config.norm_bias = True
-    model.config.layer_types = ["sliding_attention", "full_attention"] * 2 + ["sliding_attention"]
-    return transformers.ModernBertForMaskedLM(model.config)
-
-
-def decoder_sizes(tokens, **more):
-    s = SIZES
-    return dict(vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=3, num_attention_heads=s["heads"],
-                intermediate_size=48, max_position_embeddings=s["positions"], **more)  # fmt: skip
-
-
-def llama(tokens):
-    """Two heads a key head; angles as Llama 3.1's, with pairs of all three kinds: slowed, between, as they were."""
-    rope = {"rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 64}  # fmt: skip
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        num_key_value_heads=2, head_dim=16, rope_parameters=rope, **decoder_sizes(tokens)))  # fmt: skip
-
-
-def llama_with_biases(tokens):
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(
-        attention_bias=True, mlp_bias=True, rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0},
-        **decoder_sizes(tokens)))  # fmt: skip
-
-
-def mistral(tokens):
-    """A window, one key head for all, heads wider together than the model."""
-    return transformers.MistralForCausalLM(transformers.MistralConfig(
-        num_key_value_heads=1, head_dim=12, sliding_window=10, **decoder_sizes(tokens)))  # fmt: skip
-
-
-def qwen2(tokens):
-    """Windows from the second layer on, angles scaled as YaRN's, one table for tokens and logits."""
-    rope = {"rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 50}
-    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(
-        num_key_value_heads=2, use_sliding_window=True, sliding_window=16, max_window_layers=1, rope_parameters=rope,
-        tie_word_embeddings=True, **decoder_sizes(tokens)))  # fmt: skip
-
-
-def qwen3(tokens):
-    return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(
-        num_key_value_heads=2, head_dim=20, rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        tie_word_embeddings=True, **decoder_sizes(tokens)))  # fmt: skip
-
-
-def phi3(tokens):
-    """A window in all layers, two heads a key head, q, k and v as one matrix, and the gate with what it lets through."""
-    return transformers.Phi3ForCausalLM(transformers.Phi3Config(
-        num_key_value_heads=2, sliding_window=12, pad_token_id=0, bos_token_id=1, eos_token_id=2, **decoder_sizes(tokens)))  # fmt: skip
-
-
-def phi4(tokens):
-    """Six of eight pairs of a head turn; one table for tokens and logits."""
-    return transformers.Phi3ForCausalLM(transformers.Phi3Config(
-        num_key_value_heads=1, pad_token_id=0, bos_token_id=1, eos_token_id=2, partial_rotary_factor=0.75,
-        tie_word_embeddings=True, **{**decoder_sizes(tokens), "num_attention_heads": 2}))  # fmt: skip
-
-
-def gemma2(tokens):
-    """Windows in every other layer; scores divided by another number than the heads' width, and capped where they are not yet
-    large, as those of the vocabulary are."""
-    return transformers.Gemma2ForCausalLM(transformers.Gemma2Config(
-        num_key_value_heads=2, head_dim=16, query_pre_attn_scalar=20, sliding_window=10, attn_logit_softcapping=2.0,
-        final_logit_softcapping=2.0, attn_implementation="eager", **{**decoder_sizes(tokens), "num_hidden_layers": 4}))  # fmt: skip
-
-
-def eurobert(tokens):
-    """Two heads a key head, which are wider together than the model, and biases of the feed-forward part."""
-    return transformers.EuroBertForMaskedLM(transformers.EuroBertConfig(
-        num_key_value_heads=2, head_dim=12, mlp_bias=True, pad_token_id=0, bos_token_id=1, eos_token_id=2, mask_token_id=3,
-        rope_parameters={"rope_type": "default", "rope_theta": 2500.0}, **decoder_sizes(tokens)))  # fmt: skip
-
-
-def nomic(tokens):
-    s = SIZES
-    return transformers.NomicBertForMaskedLM(transformers.NomicBertConfig(
-        vocab_size=tokens, hidden_size=s["hidden"], num_hidden_layers=3, num_attention_heads=s["heads"], intermediate_size=48,
-        max_position_embeddings=s["positions"]))  # fmt: skip
-
-
-def gemma3(tokens):
-    """Windows by angles of their own in all layers but one, of which the angles are slowed; scores divided by another
-    number than the heads' width."""
-    rope = {"sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
-            "full_attention": {"rope_type": "linear", "rope_theta": 5000.0, "factor": 2.0}}  # fmt: skip
-    sizes = {**decoder_sizes(tokens), "num_hidden_layers": 4}
-    return transformers.Gemma3ForCausalLM(transformers.Gemma3TextConfig(
-        num_key_value_heads=2, head_dim=16, query_pre_attn_scalar=20, sliding_window=10, rope_parameters=rope,
-        layer_types=["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
-        attn_implementation="eager", **sizes))  # fmt: skip
 
 
 def randomise(model, spread, table=1):
@@ -281,9 +116,11 @@ def run(folder, tokenizer, with_logits):
         hidden.append(last.pop()[0].numpy())
         if with_logits:
             logits.append(out.logits[0, -1].numpy())
-            # Nothing ends them, so that all are equally long.
+            # Nothing ends them, so that all are equally long. With a cache transformers 5.17 forgets all tokens but the last
+            # where Phi-3's angles come to be those of longer texts.
             more = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids)), do_sample=False,
-                                  max_new_tokens=GENERATED, eos_token_id=None, pad_token_id=0)  # fmt: skip
+                                  max_new_tokens=GENERATED, eos_token_id=None, pad_token_id=0,
+                                  use_cache=model.config.model_type != "phi3")  # fmt: skip
             generated.append(more[0, len(ids):].numpy())
     np.save(folder / "hidden.npy", np.concatenate(hidden).astype("<f4"))
     np.save(folder / "lengths.npy", np.array(lengths, "<i4"))

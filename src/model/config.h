@@ -73,6 +73,8 @@ struct ModelConfig {
   std::optional<double> score_cap = {}, logit_cap = {};  // x becomes cap * tanh(x / cap)
 
   std::int64_t position_rows() const { return first_position + max_positions; }
+  // See RotaryScaling: of all layers alike.
+  std::int64_t long_after() const { return rotary.empty() ? 0 : rotary.front().scaling.long_after(); }
 };
 
 struct PoolingConfig {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "src/model/config_rotary.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <limits>
 
 #include "src/backend/contract.h"
 #include "src/base/error.h"
+#include "src/base/hash.h"
 
 namespace stof {
 namespace {
@@ -98,6 +101,10 @@ std::string text_of(const RotaryScaling& scaling) {
     case RotaryScaling::Kind::yarn:
       return fmt::format("yarn {} {} {} {} {} {}", s.factor, s.trained_positions, s.few, s.many, s.amplitude,
                          s.whole_pairs ? "pairs" : "between");
+    case RotaryScaling::Kind::longrope:
+      return fmt::format(
+          "longrope {} {} factors {}", s.trained_positions, s.amplitude,
+          fingerprint_of(fmt::format("{} {}", fmt::join(s.short_factors, " "), fmt::join(s.long_factors, " "))).hex());
   }
   return {};
 }

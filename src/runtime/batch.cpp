@@ -57,9 +57,10 @@ RowBatch make_rows(const TokenBatch& batch, const TextLimits& limits, bool padde
   rows.segments.assign(static_cast<std::size_t>(rows.rows), 0);
   for (std::int64_t text = 0; text < rows.texts; ++text) {
     const std::int32_t* ids = batch.ids.data() + batch.offsets[static_cast<std::size_t>(text)];
-    auto position = static_cast<std::int32_t>(limits.first_position);
-    const std::int32_t padding = position - 1;  // a token and its position; -1 is none
-    for (std::int32_t p = 0; p < rows.lengths[static_cast<std::size_t>(text)]; ++p) {
+    const std::int32_t length = rows.lengths[static_cast<std::size_t>(text)];
+    auto position = static_cast<std::int32_t>(limits.first_table_row(length));
+    const auto padding = static_cast<std::int32_t>(limits.first_position - 1);  // a token and its position; -1 is none
+    for (std::int32_t p = 0; p < length; ++p) {
       const auto row = static_cast<std::size_t>(rows.first_row(text) + p);
       rows.tokens[row] = ids[p];
       rows.positions[row] = ids[p] == padding ? padding : position++;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "src/runtime/rotary_angles.h"
 #include "stof/session.h"
 
 namespace stof {
@@ -26,6 +27,10 @@ struct RowBatch {
 struct TextLimits {
   std::int64_t vocabulary = 0, longest = 0;
   std::int64_t first_position = 0;  // as in ModelConfig
+  std::int64_t long_after = 0;      // as in RotaryScaling
+
+  // Of the first token of a text of so many: the row of the table of positions, or of the one of angles.
+  std::int64_t first_table_row(std::int64_t length) const { return first_position + angles_begin(length, long_after); }
 };
 
 // Throws invalid_argument naming the text and what is wrong with it.

@@ -42,7 +42,7 @@ class Texts {
         who_.pop_back(), tokens.pop_back();
       }
       if (who_.empty()) return std::move(made_);
-      found = generation.go_on(tokens, call_.limits.first_position);
+      found = generation.go_on(tokens, call_.limits);
     }
   }
 

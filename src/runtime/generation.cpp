@@ -89,7 +89,8 @@ Generation::Work Generation::prepared(const Program& program, const Inputs& inpu
                                 .lengths = lengths.data()};
   reserve(program, frame.rows, std::ssize(frame.kept));
   frame.arena = lane_.activations();
-  const RowShape scores{texts(), program_.result_columns(), program_.dtype(), frame.queue};
+  const RowShape scores{kept.empty() ? texts() : std::ssize(kept), program_.result_columns(), program_.dtype(),
+                        frame.queue};
   // Nothing of this call: what is recorded may be done in later ones.
   return [&program, &lane = lane_, picks = picks_, frame, cached, there, scores](HeldPlans* plans) {
     lane.side().bring(there);
@@ -111,6 +112,12 @@ Generation::Inputs Generation::inputs_of(const RowBatch& prompts) const {
 
 const Program& Generation::prompt_program(const Bucket& bucket) const {
   return side_.records() && of_prompts_ ? of_prompts_(bucket) : program_;
+}
+
+const AttentionPlans& Generation::prompt_plans(const Program& program, const Bucket& bucket) {
+  return lane_.with_room([&]() -> const AttentionPlans& {
+    return side_.records() ? program.plans(bucket.texts, bucket.longest) : program.plans(1, program.options().longest);
+  });
 }
 
 // Whether a prompt is recorded for others of its bucket. Keys of rows that it is rounded up by need a place.
@@ -136,12 +143,15 @@ void Generation::round_up(Inputs& inputs, const RowBatch& prompts, const Bucket&
 Tensor Generation::begin(const RowBatch& prompts) {
   STOF_CHECK(prompts.texts == slots_ && prompts.longest <= capacity_ && !prompts.padded);
   lengths_ = prompts.lengths;
-  const std::int64_t longest = program_.options().longest;
-  const Bucket bucket = bucket_of({.rows = prompts.rows, .texts = slots_, .longest = prompts.longest}, longest);
+  tokens_.clear();
+  for (std::int64_t text = 0; text < prompts.texts; ++text) {
+    const auto first = prompts.tokens.begin() + prompts.first_row(text);
+    tokens_.emplace_back(first, first + lengths_[static_cast<std::size_t>(text)]);
+  }
+  const Bucket bucket =
+      bucket_of({.rows = prompts.rows, .texts = slots_, .longest = prompts.longest}, program_.options().longest);
   const Program& program = prompt_program(bucket);
-  const AttentionPlans& plans = lane_.with_room([&]() -> const AttentionPlans& {
-    return side_.records() ? program.plans(bucket.texts, bucket.longest) : program.plans(1, longest);
-  });
+  const AttentionPlans& plans = prompt_plans(program, bucket);
   Inputs inputs = inputs_of(prompts);
   if (rounds_up(program, bucket.rows)) {
     round_up(inputs, prompts, bucket);
@@ -152,16 +162,44 @@ Tensor Generation::begin(const RowBatch& prompts) {
   return fetched(run(prepared(program, inputs, {.batch = &prompts, .attention = &plans}, {})));
 }
 
-Tensor Generation::go_on(std::span<const std::int32_t> tokens, std::int64_t first_position) {
+// What a text's tokens leave in its slot, by other angles: as for a prompt, of which no result is wanted.
+void Generation::turn_anew(std::int64_t text, std::int64_t first_row) {
+  const std::vector<std::int32_t>& tokens = tokens_[static_cast<std::size_t>(text)];
+  const auto rows = static_cast<std::int32_t>(tokens.size());
+  const RowBatch batch{.rows = rows,
+                       .texts = 1,
+                       .longest = rows,
+                       .tokens = {},
+                       .positions = {},
+                       .segments = {},
+                       .offsets = {0, rows},
+                       .lengths = {rows}};
+  Inputs inputs{.tokens = tokens, .positions = {}, .segments = {}, .places = {}, .kept = {rows - 1}};
+  for (std::int32_t i = 0; i < rows; ++i) {
+    inputs.positions.push_back(static_cast<std::int32_t>(first_row) + i);
+    inputs.places.push_back(static_cast<std::int32_t>(text * capacity_) + i);
+  }
+  inputs.segments.assign(tokens.size(), 0);
+  const Bucket bucket = bucket_of({.rows = rows, .texts = 1, .longest = rows}, program_.options().longest);
+  const Program& program = prompt_program(bucket);
+  run(prepared(program, inputs, {.batch = &batch, .attention = &prompt_plans(program, bucket)}, {}));
+  side_.wait();  // its numbers have been read
+}
+
+Tensor Generation::go_on(std::span<const std::int32_t> tokens, const TextLimits& limits) {
   STOF_CHECK(std::ssize(tokens) == texts());
+  for (std::int64_t text = 0; text < texts(); ++text)
+    if (limits.long_after > 0 && lengths_[static_cast<std::size_t>(text)] == limits.long_after)
+      turn_anew(text, limits.first_table_row(limits.long_after + 1));
   Inputs inputs{.tokens = {tokens.begin(), tokens.end()}, .positions = {}, .segments = {}, .places = {}};
   inputs.segments.assign(tokens.size(), 0);
   for (std::int64_t text = 0; text < texts(); ++text) {
     std::int32_t& length = lengths_[static_cast<std::size_t>(text)];
     STOF_CHECK(length < capacity_);
-    inputs.positions.push_back(static_cast<std::int32_t>(first_position) + length);
+    inputs.positions.push_back(static_cast<std::int32_t>(limits.first_table_row(length + 1)) + length);
     inputs.places.push_back(static_cast<std::int32_t>(text * capacity_) + length);
     ++length;
+    tokens_[static_cast<std::size_t>(text)].push_back(tokens[static_cast<std::size_t>(text)]);
   }
   plan_for(*std::max_element(lengths_.begin(), lengths_.end()));
   CachedKeys cached{.continues = true, .keys = std::min(capacity_, planned_keys_), .lengths = lengths_};
@@ -235,8 +273,10 @@ void Generation::drop(std::int64_t text) {
                  lengths_.back() * row_bytes);
     });
     lengths_[static_cast<std::size_t>(text)] = lengths_.back();
+    tokens_[static_cast<std::size_t>(text)] = std::move(tokens_.back());
   }
   lengths_.pop_back();
+  tokens_.pop_back();
 }
 
 }  // namespace stof

@@ -38,8 +38,9 @@ class Generation {
 
   // f32 [texts, columns], or i32 [texts] of the likeliest, -1 for a text of which a score is NaN.
   Tensor begin(const RowBatch& prompts);
-  // One token more for each text that is left; first_position as in ModelConfig.
-  Tensor go_on(std::span<const std::int32_t> tokens, std::int64_t first_position);
+  // One token more for each text that is left. By that a text may come to be one that has other angles
+  // (TextLimits::long_after): its keys so far are then made anew.
+  Tensor go_on(std::span<const std::int32_t> tokens, const TextLimits& limits);
   // The text is done, and the last one takes its number.
   void drop(std::int64_t text);
 
@@ -59,6 +60,7 @@ class Generation {
   const Program& step_program() const;
   Inputs inputs_of(const RowBatch& prompts) const;
   const Program& prompt_program(const Bucket& bucket) const;
+  const AttentionPlans& prompt_plans(const Program& program, const Bucket& bucket);
   bool rounds_up(const Program& program, std::int64_t rows) const;
   void round_up(Inputs& inputs, const RowBatch& prompts, const Bucket& bucket) const;
   const void* run(const Work& work);
@@ -66,6 +68,7 @@ class Generation {
   Tensor fetched(const void* result);
   void record(RecordedStep& step, const Work& work, const void* result);
   void reserve(const Program& program, std::int64_t rows, std::int64_t kept);
+  void turn_anew(std::int64_t text, std::int64_t first_row);
   void plan_for(std::int64_t keys);
 
   const Program &program_, &few_rows_;
@@ -77,6 +80,7 @@ class Generation {
   DeviceSide& side_;
   bool picks_;                         // the likeliest tokens come to the host, and no scores
   std::vector<std::int32_t> lengths_;  // tokens of each text that is left
+  std::vector<std::vector<std::int32_t>> tokens_;
 };
 
 }  // namespace stof

@@ -48,32 +48,33 @@ float scaled(float frequency, std::int64_t i, const RotaryShape& shape) {
       return between(
           std::clamp((scaling.many - turns_of(frequency, scaling)) / (scaling.many - scaling.few), 0.0, 1.0));
     case RotaryScaling::Kind::yarn: return between(slowing_by_pair(i, shape));
+    case RotaryScaling::Kind::longrope: return frequency;  // has been slowed
   }
   return frequency;
 }
 
-std::vector<float> frequencies_of(const RotaryShape& shape) {
+// slowed_by: of each pair; empty: as the scaling says.
+std::vector<float> frequencies_of(const RotaryShape& shape, const std::vector<float>& slowed_by) {
   const std::int64_t turned = turned_columns(shape);
   std::vector<float> frequencies;
   for (std::int64_t i = 0; i < turned / 2; ++i) {
     const float power = static_cast<float>(2 * i) / static_cast<float>(turned);
-    frequencies.push_back(scaled(1.f / static_cast<float>(std::pow(shape.theta, double{power})), i, shape));
+    const float slowness = slowed_by.empty() ? 1.f : slowed_by[static_cast<std::size_t>(i)];
+    frequencies.push_back(
+        scaled(1.f / (slowness * static_cast<float>(std::pow(shape.theta, double{power}))), i, shape));
   }
   return frequencies;
 }
 
-}  // namespace
-
-Tensor rotary_angles(const RotaryShape& shape) {
+// Of the table the rows from `first` on: those of positions from 0 on.
+void fill(Tensor& angles, std::int64_t first, std::int64_t rows, const std::vector<float>& frequencies,
+          const RotaryShape& shape) {
   const std::int64_t half = shape.head_dim / 2;
-  const std::vector<float> frequencies = frequencies_of(shape);
+  const std::int64_t step = shape.order == AngleOrder::pairs ? 2 : 1, sines = step == 2 ? 1 : half;
   const double amplitude = shape.scaling.amplitude;
-  const bool pairs = shape.order == AngleOrder::pairs;
-  Tensor angles(DType::f32, pairs ? Shape{shape.positions, half, 2} : Shape{shape.positions, 2, half});
-  const std::int64_t step = pairs ? 2 : 1, sines = pairs ? 1 : half;
 #pragma omp parallel for schedule(static)
-  for (std::int64_t position = 0; position < shape.positions; ++position) {
-    float* const of_position = angles.as<float>() + position * shape.head_dim;
+  for (std::int64_t position = 0; position < rows; ++position) {
+    float* const of_position = angles.as<float>() + (first + position) * shape.head_dim;
     for (std::int64_t i = 0; i < half; ++i) {
       const bool turns = i < std::ssize(frequencies);
       const double angle = turns ? static_cast<float>(position) * frequencies[static_cast<std::size_t>(i)] : 0;
@@ -81,6 +82,17 @@ Tensor rotary_angles(const RotaryShape& shape) {
       of_position[step * i + sines] = static_cast<float>(std::sin(angle) * amplitude);
     }
   }
+}
+
+}  // namespace
+
+Tensor rotary_angles(const RotaryShape& shape) {
+  const std::int64_t half = shape.head_dim / 2;
+  const std::int64_t others = angles_begin(shape.positions, shape.scaling.long_after()),
+                     rows = others + shape.positions;
+  Tensor angles(DType::f32, shape.order == AngleOrder::pairs ? Shape{rows, half, 2} : Shape{rows, 2, half});
+  fill(angles, 0, others > 0 ? others : rows, frequencies_of(shape, shape.scaling.short_factors), shape);
+  if (others > 0) fill(angles, others, shape.positions, frequencies_of(shape, shape.scaling.long_factors), shape);
   return angles;
 }
 

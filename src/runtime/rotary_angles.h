@@ -18,16 +18,22 @@ enum class AngleOrder {
 };
 
 struct RotaryShape {
-  std::int64_t positions = 0, head_dim = 0;
+  std::int64_t positions = 0, head_dim = 0;  // positions: of the longest text
   double theta = 1e4;
   RotaryScaling scaling = {};
   std::optional<std::int64_t> pairs = {};  // see op::Rotate; those behind them have the angle 0, and no amplitude
   AngleOrder order = AngleOrder::cosines_then_sines;
 };
 
-// f32, of the shape that the order has. The angles are products of two floats, as in the definition that checkpoints
-// were trained with: far out its rounding is part of the model.
+// f32, of the shape that the order has. Where texts of more than scaling.long_after() tokens have other angles, and
+// there may be such, theirs are behind those of so many positions: see angles_begin(). The angles are products of two
+// floats, as in the definition that checkpoints were trained with: far out its rounding is part of the model.
 Tensor rotary_angles(const RotaryShape& shape);
+
+// The row of the table where the angles of a text of so many tokens begin.
+constexpr std::int64_t angles_begin(std::int64_t length, std::int64_t long_after) {
+  return long_after > 0 && length > long_after ? long_after : 0;
+}
 
 // Equal for equal tables only.
 std::string text_of(const RotaryShape& shape);

@@ -91,7 +91,10 @@ struct Session::State {
   }
 
   TextLimits limits(std::int64_t longest) const {
-    return {.vocabulary = config.vocab_size, .longest = longest, .first_position = config.first_position};
+    return {.vocabulary = config.vocab_size,
+            .longest = longest,
+            .first_position = config.first_position,
+            .long_after = config.long_after()};
   }
 
   // What one call of so many rows holds, whose result is wanted of all of them, or of `kept`: enough for each of the

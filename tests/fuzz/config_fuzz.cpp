@@ -23,6 +23,10 @@ void check_layers(const ModelConfig& config) {
   for (const RotaryLayer& layer : config.rotary) {
     const RotaryScaling& scaling = layer.scaling;
     fuzz::require(layer.theta > 0 && (!layer.reach || *layer.reach >= 0));
+    const auto turned = static_cast<std::size_t>(layer.pairs.value_or(config.head_dim / 2));
+    const std::size_t factors = scaling.kind == RotaryScaling::Kind::longrope ? turned : 0;
+    fuzz::require(scaling.short_factors.size() == factors && scaling.long_factors.size() == factors);
+    fuzz::require(scaling.long_after() == config.long_after());
     fuzz::require(!layer.pairs || (*layer.pairs >= 1 && 2 * *layer.pairs < config.head_dim));
     fuzz::require(scaling.factor >= 1 && scaling.few > 0 && scaling.many >= scaling.few && scaling.amplitude > 0);
   }

@@ -64,7 +64,7 @@ TEST(Graph, DecodersOfLlamasKindDifferInWhatTheirConfigsSay) {
   expect_line(text_of("qwen2"), "attend_packed(%16) heads=4 kv_heads=2 mask=causal & window(15) ");
   expect_line(text_of("gemma2"), "mask=causal & window(9) scale=0.22360679774997896 softcap=2 [tokens, 64]");
   expect_line(text_of("phi3"), "attend_packed(%3) heads=4 kv_heads=2 mask=causal & window(11) [tokens, 32]");
-  expect_line(text_of("phi4"), "rope(%2) heads=2 kv_heads=1 theta=10000 pairs=6       [tokens, 64]");
+  expect_line(text_of("phi4"), " pairs=6 [tokens, 64]  # layers.0.self_attn.rotary");
   expect_line(text_of("eurobert"), "attend_packed(%3) heads=4 kv_heads=2 mask=all ");
   expect_line(text_of("qwen3"), "rope(%2) heads=4 kv_heads=2 theta=1000000 norm=1e-06  [tokens, 160]");
 }

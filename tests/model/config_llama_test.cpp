@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/model/changed_config.h"
@@ -80,15 +81,69 @@ TEST_F(LlamaConfig, ReadsHowManyColumnsOfAHeadTurn) {
       ": 'partial_rotary_factor' is 0.4; accepted: what makes an even number of columns, from 2 to 8, of a head's 8");
 }
 
+// In the words of all times. How long the texts of the training were stands around the parameters, and 4096 where it
+// does not.
+TEST_F(LlamaConfig, ReadsAnglesOfLongerTexts) {
+  const json factors = {{"short_factor", {1, 1.5, 2, 2, 2, 3}}, {"long_factor", {1, 2, 3, 4, 5, 6.25}}};
+  const auto scaling = [&](const json& more, const json& around = json::object()) {
+    json parameters = factors, changed = around;
+    parameters.update(more);
+    changed["rope_scaling"] = parameters;
+    return read("phi4", changed).rotary[1].scaling;
+  };
+  const RotaryScaling fixture = read("phi4").rotary[2].scaling;
+  EXPECT_EQ(std::tuple(fixture.kind, fixture.trained_positions, fixture.long_after()),
+            std::tuple(RotaryScaling::Kind::longrope, 20., 20));
+  EXPECT_EQ(read("phi4").long_after(), 20);
+  EXPECT_EQ(read("phi3").long_after(), 0);
+  EXPECT_NEAR(fixture.amplitude, std::sqrt(1 + std::log(10) / std::log(20)), 1e-15);
+  for (const json& type :
+       {json{{"type", "su"}}, json{{"rope_type", "yarn"}, {"type", "linear"}}, json{{"type", "longrope"}}}) {
+    const RotaryScaling read = scaling(type);
+    EXPECT_EQ(read.short_factors, (std::vector{1.f, 1.5f, 2.f, 2.f, 2.f, 3.f}));
+    EXPECT_EQ(read.long_factors, (std::vector{1.f, 2.f, 3.f, 4.f, 5.f, 6.25f}));
+    EXPECT_EQ(text_of(read), text_of(scaling({{"type", "longrope"}})));
+  }
+  const json longrope = {{"type", "longrope"}, {"original_max_position_embeddings", 64}};
+  EXPECT_EQ(scaling(longrope).trained_positions, 20);
+  EXPECT_EQ(scaling(longrope, {{"original_max_position_embeddings", "absent"}}).trained_positions, 4096);
+  EXPECT_EQ(scaling(longrope, {{"max_position_embeddings", 20}}).amplitude, 1);
+  EXPECT_EQ(scaling({{"type", "longrope"}, {"attention_factor", 1.25}}).amplitude, 1.25);
+  EXPECT_EQ(scaling({{"type", "longrope"}, {"factor", 400}}).amplitude, std::sqrt(1 + std::log(400) / std::log(20)));
+  EXPECT_EQ(scaling({{"type", "longrope"}, {"factor", 0.5}}).amplitude, 1);
+  EXPECT_NE(text_of(scaling(longrope)), text_of(scaling({{"type", "longrope"}, {"long_factor", {1, 2, 3, 4, 5, 6}}})));
+}
+
+TEST_F(LlamaConfig, RefusesAnglesOfLongerTextsThatAreNotThose) {
+  const json parameters = {
+      {"rope_type", "longrope"}, {"short_factor", {1, 1, 1, 1, 1, 1}}, {"long_factor", {1, 1, 1, 1, 1, 1}}};
+  const auto expect_of = [&](const char* key, const json& value, ErrorKind kind, const std::string& message) {
+    json changed = parameters;
+    if (value == "absent") changed.erase(key);
+    else changed[key] = value;
+    expect("phi4", {{"rope_parameters", changed}}, kind, ": rope_parameters: " + message);
+  };
+  const std::string accepted = "; accepted: an array of a number above 0 for each of 6 pairs of columns that turn";
+  for (const char* key : {"short_factor", "long_factor"}) {
+    expect_of(key, "absent", ErrorKind::bad_file, fmt::format("'{}' is missing", key));
+    for (const json& value : {json(2), json{1, 1, 1, 1, 1}, json{1, 1, 1, 1, 1, 0}, json{1, 1, 1, 1, 1, "1"},
+                              json{1, 1, 1, 1, 1, 1e300}, json{1, 1, 1, 1, 1, nullptr}})
+      expect_of(key, value, ErrorKind::bad_file, fmt::format("'{}' is {}{}", key, value.dump(), accepted));
+  }
+  expect_of("attention_factor", 1001, ErrorKind::bad_file, "'attention_factor' is 1001; accepted: at most 1000");
+  expect_of("factor", 0, ErrorKind::bad_file, "'factor' is 0; accepted: a number above 0");
+  EXPECT_THROW(read("phi4", {{"rope_parameters", {{"rope_type", "longrope"}, {"long_mscale", 1}}}}), Error);
+  expect("phi4", {{"original_max_position_embeddings", 1}}, ErrorKind::bad_file,
+         ": 'original_max_position_embeddings' is 1; accepted: an integer from 2 to 2147483647");
+  expect("llama", {{"rope_parameters", parameters}}, ErrorKind::unsupported,
+         R"(: rope_parameters: 'rope_type' is "longrope"; accepted: "default", "linear", "llama3", "yarn")");
+}
+
 TEST_F(LlamaConfig, RefusesAnglesAndWindowsThatPhi3AndEuroBertHaveNot) {
-  const json shorter = {{"rope_type", "longrope"}, {"short_factor", {1, 1, 1, 1}}, {"long_factor", {1, 1, 1, 1}}};
-  expect("phi3", {{"rope_parameters", shorter}}, ErrorKind::unsupported,
-         R"(: rope_parameters: 'rope_type' is "longrope"; accepted: "default" of phi3)");
-  for (const char* type : {"yarn", "su", "llama3"})
-    expect("phi3", {{"rope_scaling", {{"type", type}}}}, ErrorKind::unsupported,
-           fmt::format(R"(: rope_scaling: 'type' is "{}"; accepted: "default" of phi3)", type));
-  expect("phi3", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 4}}}}, ErrorKind::unsupported,
-         R"(: rope_parameters: 'rope_type' is "linear"; accepted: "default" of phi3)");
+  expect(
+      "phi3", {{"rope_parameters", {{"rope_type", "linear"}, {"factor", 4}}}}, ErrorKind::unsupported,
+      ": rope_parameters: 'rope_type' is \"linear\"; accepted: default, longrope, or its older names su and yarn, of "
+      "phi3");
   const json whole = {"full_attention", "full_attention", "full_attention"},
              windowed = {"full_attention", "sliding_attention", "full_attention"};
   expect(

@@ -96,6 +96,27 @@ TEST_P(Decoder, TextsEndApartFromEachOther) {
   EXPECT_GE(shorter, 3U);
 }
 
+// Of more than 20 tokens all of a text's turn otherwise, those whose keys are kept, too. Each text comes to that in a
+// step of its own, and others have ended by then or were long from the first token on.
+TEST(Generate, TextsComeToBeLongOnes) {
+  const TokenBatch prompts = random_prompts({5, 19, 21, 14, 20, 18, 64, 9}, 1);
+  for (const char* mask : {"all", "window(4) | sink(2)"}) {
+    const Session session = session_of("phi4", {.mask = parse(mask)});
+    const std::vector<Ids> got = session.generate(prompts, {.tokens = 18, .ends = Ids{}});
+    for (std::size_t text = 0; text < got.size(); ++text) {
+      const std::span ids(prompts.ids.data() + prompts.offsets[text], prompts.ids.data() + prompts.offsets[text + 1]);
+      EXPECT_EQ(got[text], gone_on(session, ids, 18)) << mask << ", text " << text;
+    }
+    Ids ends;  // of each text its token after some steps
+    for (std::size_t text = 0; text < got.size(); ++text) ends.push_back(got[text][(5 * text + 3) % 18]);
+    const std::vector<Ids> ended = session.generate(prompts, {.tokens = 18, .ends = ends});
+    for (std::size_t text = 0; text < got.size(); ++text) {
+      const auto end = std::find_first_of(got[text].begin(), got[text].end(), ends.begin(), ends.end());
+      EXPECT_EQ(ended[text], Ids(got[text].begin(), end + 1)) << mask << ", text " << text;
+    }
+  }
+}
+
 TEST(Generate, EndsWhereThereAreNoMorePositions) {
   const Session session = session_of("llama");  // of 200
   EXPECT_EQ(session.generate(random_prompts({199, 190, 1}, 1), {.tokens = 50, .ends = Ids{}})[0].size(), 1U);

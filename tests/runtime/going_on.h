@@ -40,7 +40,10 @@ struct GoingOn {
       return programs.of_prompts(bucket);
     });
     generation.emplace(all, *lane, std::ssize(lengths), capacity, asked);
-    expect_scores(generation->begin(make_rows(prompts, {.vocabulary = kTokens, .longest = kLongest}, false)));
+    expect_scores(generation->begin(make_rows(prompts, limits(), false)));
+  }
+  TextLimits limits() const {
+    return {.vocabulary = kTokens, .longest = kLongest, .long_after = model.config.long_after()};
   }
   void go_on(std::int32_t first_token) {
     std::vector<std::int32_t> tokens;
@@ -48,7 +51,7 @@ struct GoingOn {
       tokens.push_back(first_token++ % kTokens);
       text.push_back(tokens.back());
     }
-    expect_scores(generation->go_on(tokens, 0));
+    expect_scores(generation->go_on(tokens, limits()));
   }
   void drop(std::size_t text) {
     generation->drop(static_cast<std::int64_t>(text));

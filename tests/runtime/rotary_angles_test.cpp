@@ -112,5 +112,30 @@ TEST(RotaryAngles, AreSlowedByTheNumberOfThePair) {
   EXPECT_NEAR(rotary_angles(shape).as<float>()[0], 1.5, 1e-6);  // cos 0
 }
 
+// Those of texts that are longer than what was trained with stand behind the others.
+TEST(RotaryAngles, OfLongerTextsHaveFactorsOfTheirOwn) {
+  RotaryShape shape{.positions = 7, .head_dim = 8, .theta = 100.};
+  shape.scaling = {.kind = RotaryScaling::Kind::longrope,
+                   .trained_positions = 5,
+                   .amplitude = 1.25,
+                   .short_factors = {1, 2, 1, 4},
+                   .long_factors = {1, 3, 5, 30}};
+  const Tensor angles = rotary_angles(shape);
+  ASSERT_EQ(angles.shape(), (Shape{5 + 7, 2, 4}));
+  for (int row = 0; row < 12; ++row)
+    for (std::size_t i = 0; i < 4; ++i) {
+      const int position = row < 5 ? row : row - 5;
+      const double factor = double{(row < 5 ? shape.scaling.short_factors : shape.scaling.long_factors)[i]};
+      const double angle = position * std::pow(100., -static_cast<double>(i) / 4.) / factor;
+      EXPECT_NEAR(angles.as<float>()[8 * row + static_cast<int>(i)], 1.25 * std::cos(angle), 1e-6);
+      EXPECT_NEAR(angles.as<float>()[8 * row + 4 + static_cast<int>(i)], 1.25 * std::sin(angle), 1e-6);
+    }
+  EXPECT_EQ(angles_begin(5, 5), 0);
+  EXPECT_EQ(angles_begin(6, 5), 5);
+  EXPECT_EQ(angles_begin(6, 0), 0);
+  shape.positions = 5;  // no text is longer
+  EXPECT_EQ(rotary_angles(shape).shape(), (Shape{5, 2, 4}));
+}
+
 }  // namespace
 }  // namespace stof
