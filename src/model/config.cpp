@@ -335,7 +335,9 @@ ModelConfig read_config(const std::filesystem::path& folder) {
   ModelConfig config = read_sizes(object, keys);
   config.causal = read_causal(object, config.family);
   if (is_decoder(config.family)) read_generation(folder, object, config);
-  if (config.family != Family::gpt2) config.intermediate_size = object.integer(keys.intermediate_size, 1, kMost);
+  if (config.family == Family::nomic)
+    config.intermediate_size = read_nomic_width(object, keys.intermediate_size, config);
+  else if (config.family != Family::gpt2) config.intermediate_size = object.integer(keys.intermediate_size, 1, kMost);
   switch (config.family) {
     case Family::bert: read_bert(object, config); break;
     case Family::roberta: read_roberta(object, config); break;

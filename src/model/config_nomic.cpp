@@ -63,6 +63,16 @@ Names names_in(const JsonObject& object) {
 
 }  // namespace
 
+// Where the first code finds null it takes 8/3 of the model's width, rounded up to a multiple of 256.
+std::int64_t read_nomic_width(const JsonObject& object, std::string_view key, const ModelConfig& config) {
+  constexpr std::string_view kFirst = "n_inner";
+  constexpr std::int64_t kMultiple = 256;
+  if (key != kFirst || !object.has(kFirst) || is_said(object, kFirst)) return object.integer(key, 1, kMost);
+  const std::int64_t width = (8 * config.hidden_size / 3 + kMultiple - 1) / kMultiple * kMultiple;
+  if (width > kMost) object.refuse(kFirst, fmt::format("an integer from 1 to {}", kMost));
+  return width;
+}
+
 void read_nomic(const JsonObject& object, ModelConfig& config) {
   const Names names = names_in(object);
   check_layers_and_positions(object, config, names.layers, names.positions);

@@ -161,7 +161,7 @@ std::string JsonObject::string(std::string_view key, std::optional<std::string_v
 
 void take_other_name(const JsonObject& object, std::string_view other, std::string_view& key) {
   if (other == key || !object.has(other)) return;
-  if (object.has(key) && object.at(key) != object.at(other))
+  if (is_said(object, key) && object.at(key) != object.at(other))
     fail(ErrorKind::bad_file, "{}: '{}' is {}, and '{}' is {}; accepted: one of them, or the same twice",
          object.where(), key, excerpt(object.at(key)), other, excerpt(object.at(other)));
   key = other;

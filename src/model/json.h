@@ -57,7 +57,7 @@ class JsonObject {
 
 // Whether a key is there and not null.
 bool is_said(const JsonObject& object, std::string_view key);
-// `key` becomes `other` where that is said. Throws bad_file where both are, and differ.
+// `key` becomes `other` where that is there. Throws bad_file where `key` is said, too, and differs.
 void take_other_name(const JsonObject& object, std::string_view other, std::string_view& key);
 // Throws unsupported: the value is understood, and not done.
 [[noreturn]] void refuse(const JsonObject& object, std::string_view key, std::string_view accepted);

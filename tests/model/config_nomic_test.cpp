@@ -54,6 +54,20 @@ TEST_F(NomicConfig, ReadsTheWordsOfItsFirstCode) {
   EXPECT_EQ(read(first_names({{"activation_function", "geglu"}})).activation, "gelu");
 }
 
+// 8/3 of 96 columns are 256, of 32 less than that, and of 98 more.
+TEST_F(NomicConfig, TakesAWidthThatIsNull) {
+  const auto width = [&](std::int64_t columns) {
+    return read(first_names({{"n_inner", nullptr}, {"n_embd", columns}, {"n_head", 1}})).intermediate_size;
+  };
+  EXPECT_EQ(std::tuple(width(32), width(96), width(98)), std::tuple(256, 256, 512));
+  EXPECT_EQ(read({{"n_inner", nullptr}}).intermediate_size, 48);  // it has the other name, too
+  expect(first_names({{"n_inner", "absent"}}), ErrorKind::bad_file, ": 'n_inner' is missing");
+  expect({{"intermediate_size", nullptr}}, ErrorKind::bad_file,
+         ": 'intermediate_size' is null; accepted: an integer from 1 to 2147483647");
+  expect(first_names({{"n_inner", nullptr}, {"n_embd", 2'000'000'000}}), ErrorKind::bad_file,
+         ": 'n_inner' is null; accepted: an integer from 1 to 2147483647");
+}
+
 TEST_F(NomicConfig, RefusesWhatIsNotComputed) {
   for (const char* key : {"causal", "mlp_fc1_bias", "mlp_fc2_bias", "parallel_block", "parallel_block_tied_norm",
                           "prenorm", "qkv_proj_bias", "rotary_emb_interleaved", "use_rms_norm"})
