@@ -97,6 +97,16 @@ TEST(Generation, FindsTheLikeliestTokensThere) {
   }
 }
 
+// Of more than 20 tokens, each in another step, and the last of them in the place of one that is gone.
+TEST(Generation, FindsTheLikeliestTokensOfTextsThatBecomeLong) {
+  Played played("phi4");
+  played.begin({17, 1, 20, 12, 19}, 96, Asked::likeliest);
+  for (int step = 0; step < 3; ++step) played.go_on(31 * step);
+  played.drop(1);
+  played.drop(0);
+  for (int step = 0; step < 7; ++step) played.go_on(17 * step);
+}
+
 TEST(Generation, IsNearThemInBf16) {
   for (const char* family : {"llama", "mistral", "qwen2", "qwen3", "phi3", "phi4", "gemma2", "gemma3", "gpt2"}) {
     SCOPED_TRACE(family);

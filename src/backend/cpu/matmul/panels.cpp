@@ -151,15 +151,20 @@ class PanelLinear final : public Linear {
     constexpr std::int64_t kPiece = 32;
     const std::int64_t words = linear_words(numbers_), end = first + rows.dim(0), of_word = numbers_.pairs ? 2 : 1;
 #pragma omp parallel for
-    for (std::int64_t panel = 0; panel < panels_; ++panel)
-      for (std::int64_t word = 0; word < words; word += kPiece)
-        for (std::int64_t place = 0; place < panel_; ++place)
-          if (const std::int64_t column = column_of(panel, place); column >= first && column < end) {
-            std::array<float, 2 * kPiece> piece{};
-            const std::int64_t last = std::min(words, word + kPiece);
-            read_row({rows, column - first}, word * of_word, std::min(numbers_.in, last * of_word), piece.data());
-            pack_words(piece.data(), last - word, const_cast<float*>(weight_of(panel)) + word * panel_ + place);
-          }
+    for (std::int64_t panel = 0; panel < panels_; ++panel) {
+      std::vector<std::int64_t> places;  // few panels have any of the rows where they are one part of many
+      for (std::int64_t place = 0; place < panel_; ++place)
+        if (const std::int64_t column = column_of(panel, place); column >= first && column < end)
+          places.push_back(place);
+      for (std::int64_t word = 0; word < words && !places.empty(); word += kPiece)
+        for (const std::int64_t place : places) {
+          std::array<float, 2 * kPiece> piece{};
+          const std::int64_t last = std::min(words, word + kPiece);
+          read_row({rows, column_of(panel, place) - first}, word * of_word, std::min(numbers_.in, last * of_word),
+                   piece.data());
+          pack_words(piece.data(), last - word, const_cast<float*>(weight_of(panel)) + word * panel_ + place);
+        }
+    }
   }
 
   struct Row {
