@@ -54,6 +54,14 @@ BEHIND_WORDS = {"type": "TemplateProcessing", "pair": [],
                 "special_tokens": {"<|endoftext|>": {"id": "<|endoftext|>", "ids": [797], "tokens": ["<|endoftext|>"]}}}  # fmt: skip
 OFFSETS = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False}
 
+# Words by the expression of GPT-4o, which tells capital letters from small ones, and text as it is.
+CAPITAL, SMALL, CONTRACTION = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]", "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+GPT4O = "|".join([rf"[^\r\n\p{{L}}\p{{N}}]?{CAPITAL}*{SMALL}+{CONTRACTION}", rf"[^\r\n\p{{L}}\p{{N}}]?{CAPITAL}+{SMALL}*{CONTRACTION}",
+                  r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])  # fmt: skip
+AS_GPT4O = [put("/normalizer", None), put("/pre_tokenizer/pretokenizers/0/pattern/Regex", GPT4O)]
+CASES = "AB%ab%aB'S%'t/%\r/%Ab/A%Ba%'ll"
+
+
 def sequence(*normalizers):
     """The normalizer that is there, and these behind it."""
     return [{"op": "move", "from": "/normalizer", "path": "/model/kept"}, put("/normalizer", {"type": "Sequence", "normalizers": []}),
@@ -85,6 +93,8 @@ VARIANTS = [
     {"file": "tokenizers/qwen2.json", "split": "qwen2", "pattern": "%x\u0301% wow\u0301%<|im_start|> %\n",
      "changes": [put("/post_processor", {"type": "Sequence", "processors": [OFFSETS, BEHIND_WORDS]}), *adding(
          added("wow", 800), added("Wow\u00c9", 801, normalized=True), added("x\u0301", 802, normalized=True, lstrip=True))]},
+    {"file": "tokenizers/qwen2.json", "split": "gpt4o", "pattern": BREAKS + CASES, "changes": AS_GPT4O},
+    {"file": "tokenizers/qwen2.json", "split": "gpt4o", "pattern": "\u0301%\u0301A%A\u0301%%aA%\u01c5%\u02b0%\u4e2d%", "changes": AS_GPT4O},
     {"file": "tokenizers/mistral.json", "pattern": MARKS, "changes": []},
     {"file": "tokenizers/mistral.json", "pattern": MARKS + "wow%", "changes": [
         put("/pre_tokenizer/prepend_scheme", "always"), put("/model/fuse_unk", False),

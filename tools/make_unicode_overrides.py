@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import tokenizers
 import unicodedata2
-from tokenizers import AddedToken, Tokenizer, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, normalizers, pre_tokenizers
 from tokenizers.models import WordPiece
 
 SCALARS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
@@ -102,6 +102,8 @@ class Truth:
         self.lowercase = normalizers.Lowercase()
         self.split = pre_tokenizers.BertPreTokenizer()
         self.byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self.capital_class = pre_tokenizers.Split(Regex(r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"), "removed")
+        self.small_class = pre_tokenizers.Split(Regex(r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"), "removed")
         self.word = Tokenizer(WordPiece({"[UNK]": 0}, unk_token="[UNK]"))
         self.word.add_tokens([AddedToken("\U0010fffd", single_word=True, normalized=False)])
 
@@ -133,6 +135,12 @@ class Truth:
 
     def number(self, c):
         return self.joins("1", c)
+
+    def capital(self, c):
+        return not self.capital_class.pre_tokenize_str(chr(c))
+
+    def small(self, c):
+        return not self.small_class.pre_tokenize_str(chr(c))
 
     def regex_space(self, c):
         return not (self.joins("!", c) or self.letter(c) or self.number(c))
@@ -182,6 +190,14 @@ def is_letter(source, c):
 
 def is_number(source, c):
     return source.category(c)[0] == "N"
+
+
+def is_capital(source, c):
+    return source.category(c)[0] == "M" or source.category(c) in ("Lu", "Lt", "Lm", "Lo")
+
+
+def is_small(source, c):
+    return source.category(c)[0] == "M" or source.category(c) in ("Ll", "Lm", "Lo")
 
 
 @dataclass
@@ -264,6 +280,8 @@ def main():
           disagreements(truth.word_character, is_word_character, sources, SCALARS))
     table("kLetter", r"\p{L} of the byte-level split: 1 or 0.", disagreements(truth.letter, is_letter, sources, SCALARS))
     table("kNumber", r"\p{N} of the byte-level split: 1 or 0.", disagreements(truth.number, is_number, sources, SCALARS))
+    table("kCapital", r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}] of an expression: 1 or 0.", disagreements(truth.capital, is_capital, sources, SCALARS))
+    table("kSmall", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}] of an expression: 1 or 0.", disagreements(truth.small, is_small, sources, SCALARS))
     table("kCombiningClass", "The canonical combining class.", combining_classes(truth, sources))
     table("kNotDecomposed", "Has a canonical decomposition that is not applied.", decompositions(truth, sources))
     table("kLower", "Distance to the lowercase letter (U+0130, which has two characters, is not in the table).",

@@ -29,10 +29,14 @@ WordSplit read_split(const JsonObject& splitter) {
   const json& pattern = splitter.at("pattern");
   if (pattern == json{{"Regex", kLlama3Expression}}) return WordSplit::llama3;
   if (pattern == json{{"Regex", kQwen2Expression}}) return WordSplit::qwen2;
+  if (pattern == json{{"Regex", kGpt4oExpression}}) return WordSplit::gpt4o;
   // Expressions differ deep inside, and are shown in full.
   constexpr std::size_t kLongest = 500;
-  fail(ErrorKind::unsupported, "{}: 'pattern' is {}; accepted: Llama 3's {{\"Regex\":{}}}, Qwen 2's {{\"Regex\":{}}}",
-       splitter.where(), excerpt(pattern, kLongest), json(kLlama3Expression).dump(), json(kQwen2Expression).dump());
+  fail(
+      ErrorKind::unsupported,
+      "{}: 'pattern' is {}; accepted: Llama 3's {{\"Regex\":{}}}, Qwen 2's {{\"Regex\":{}}}, GPT-4o's {{\"Regex\":{}}}",
+      splitter.where(), excerpt(pattern, kLongest), json(kLlama3Expression).dump(), json(kQwen2Expression).dump(),
+      json(kGpt4oExpression).dump());
 }
 
 // Split, which makes the words, and ByteLevel, which only says that their bytes are merged.

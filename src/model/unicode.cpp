@@ -44,6 +44,8 @@ constexpr Overrides kMarkOverrides(kMark);
 constexpr Overrides kWordCharacterOverrides(kWordCharacter);
 constexpr Overrides kLetterOverrides(kLetter);
 constexpr Overrides kNumberOverrides(kNumber);
+constexpr Overrides kCapitalOverrides(kCapital);
+constexpr Overrides kSmallOverrides(kSmall);
 constexpr Overrides kCombiningClassOverrides(kCombiningClass);
 constexpr Overrides kNotDecomposedOverrides(kNotDecomposed);
 constexpr Overrides kLowerOverrides(kLower);
@@ -214,6 +216,25 @@ bool is_letter(char32_t c) {
 bool is_number(char32_t c) {
   if (const auto known = kNumberOverrides.find(c)) return *known != 0;
   return has_category(c, {UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_NO});
+}
+
+namespace {
+
+bool has_no_case(char32_t c) {
+  return has_category(c, {UTF8PROC_CATEGORY_LM, UTF8PROC_CATEGORY_LO, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC,
+                          UTF8PROC_CATEGORY_ME});
+}
+
+}  // namespace
+
+bool may_be_capital(char32_t c) {
+  if (const auto known = kCapitalOverrides.find(c)) return *known != 0;
+  return has_no_case(c) || has_category(c, {UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LT});
+}
+
+bool may_be_small(char32_t c) {
+  if (const auto known = kSmallOverrides.find(c)) return *known != 0;
+  return has_no_case(c) || has_category(c, {UTF8PROC_CATEGORY_LL});
 }
 
 int combining_class(char32_t c) {

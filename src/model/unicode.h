@@ -38,6 +38,8 @@ bool is_nonspacing_mark(char32_t c);  // what strip_accents removes
 bool is_word_character(char32_t c);   // \w of a regular expression
 bool is_letter(char32_t c);           // \p{L} of a regular expression
 bool is_number(char32_t c);           // \p{N}
+bool may_be_capital(char32_t c);  // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]: capital letters, and those and marks without case
+bool may_be_small(char32_t c);    // [\p{Ll}\p{Lm}\p{Lo}\p{M}]
 int combining_class(char32_t c);
 
 // The lowercase of c; `second` is 0 but for U+0130.

@@ -74,9 +74,19 @@ std::size_t first_word_of_gpt2(std::string_view text) {
   return end_of_spaces(text, run_of(text, 0, Kind::space));
 }
 
+// The last alternatives of Llama 3's expression: what is neither a letter nor a number with what may end it, spaces.
+std::size_t others_or_spaces(std::string_view text, std::string_view endings) {
+  constexpr std::string_view kLineBreaks = "\r\n";
+  const std::size_t begin = text[0] == ' ' ? 1 : 0;
+  if (const Run others = run_of(text, begin, Kind::other); others.end > begin)
+    return std::min(text.find_first_not_of(endings, others.end), text.size());
+  const Run spaces = run_of(text, 0, Kind::space);
+  const std::size_t line_break = text.substr(0, spaces.end).find_last_of(kLineBreaks);
+  return line_break != text.npos ? line_break + 1 : end_of_spaces(text, spaces);
+}
+
 // Its alternatives in order; `digits` go together.
 std::size_t first_word_of_llama3(std::string_view text, std::size_t digits) {
-  constexpr std::string_view kLineBreaks = "\r\n";
   if (const std::size_t bytes = contraction_of_any_case(text)) return bytes;
   const auto [first, bytes] = unicode::decode(text.data());
   const Kind kind = kind_of(first);
@@ -84,12 +94,50 @@ std::size_t first_word_of_llama3(std::string_view text, std::size_t digits) {
   // Any other character but a line break goes with the letters behind it.
   const std::size_t before = kind == Kind::letter || first == '\r' || first == '\n' ? 0 : bytes;
   if (const Run letters = run_of(text, before, Kind::letter); letters.end > before) return letters.end;
-  const std::size_t begin = first == ' ' ? 1 : 0;
-  if (const Run others = run_of(text, begin, Kind::other); others.end > begin)
-    return std::min(text.find_first_not_of(kLineBreaks, others.end), text.size());
-  const Run spaces = run_of(text, 0, Kind::space);
-  const std::size_t line_break = text.substr(0, spaces.end).find_last_of(kLineBreaks);
-  return line_break != text.npos ? line_break + 1 : end_of_spaces(text, spaces);
+  return others_or_spaces(text, "\r\n");
+}
+
+template <class Member>
+std::size_t end_of(std::string_view text, std::size_t at, const Member& is_member) {
+  while (at < text.size()) {
+    const auto [c, bytes] = unicode::decode(text.data() + at);
+    if (!is_member(c)) break;
+    at += bytes;
+  }
+  return at;
+}
+
+// Where [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ ends that begins here; `begin` where it does not
+// match. Capitals are given back until one may be small: that is then the last character.
+std::size_t end_of_small(std::string_view text, std::size_t begin) {
+  const std::size_t capitals = end_of(text, begin, unicode::may_be_capital);
+  const std::size_t smalls = end_of(text, capitals, unicode::may_be_small);
+  if (smalls > capitals) return smalls;
+  for (std::size_t end = capitals; end > begin;) {
+    const auto [c, bytes] = unicode::decode_last(text.substr(0, end));
+    if (unicode::may_be_small(c)) return end;
+    end -= bytes;
+  }
+  return begin;
+}
+
+// And [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*, asked where the other one has not matched.
+std::size_t end_of_capitals(std::string_view text, std::size_t begin) {
+  const std::size_t capitals = end_of(text, begin, unicode::may_be_capital);
+  return capitals == begin ? begin : end_of(text, capitals, unicode::may_be_small);
+}
+
+std::size_t first_word_of_gpt4o(std::string_view text) {
+  const auto [first, bytes] = unicode::decode(text.data());
+  const Kind kind = kind_of(first);
+  if (kind == Kind::number) return run_of(text, 0, Kind::number, 3).end;
+  // Any other character but a line break goes with the letters behind it; a mark may also be the first of them.
+  const bool leads = kind != Kind::letter && first != '\r' && first != '\n';
+  for (const auto& end_of_letters : {end_of_small, end_of_capitals})
+    for (const std::size_t begin : {leads ? bytes : 0, std::size_t{0}})
+      if (const std::size_t end = end_of_letters(text, begin); end > begin)
+        return end + contraction_of_any_case(text.substr(end));
+  return others_or_spaces(text, "\r\n/");
 }
 
 }  // namespace
@@ -99,6 +147,7 @@ std::size_t first_word(std::string_view text, WordSplit split) {
     case WordSplit::gpt2: return first_word_of_gpt2(text);
     case WordSplit::llama3: return first_word_of_llama3(text, 3);
     case WordSplit::qwen2: return first_word_of_llama3(text, 1);
+    case WordSplit::gpt4o: return first_word_of_gpt4o(text);
   }
   STOF_CHECK(false);
 }

@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const Files files;
   std::string_view text = fuzz::text_of(data, size);
   files.tokenizer.write(with_bytes(fuzz::next_part(text), files.bytes));
-  for (const WordSplit by : {WordSplit::gpt2, WordSplit::llama3, WordSplit::qwen2}) split(text, by);
+  for (const WordSplit by : {WordSplit::gpt2, WordSplit::llama3, WordSplit::qwen2, WordSplit::gpt4o}) split(text, by);
   try {
     const Tokenizer tokenizer = Tokenizer::load(files.folder.path());
     const std::vector<std::int32_t> ids = tokenizer.encode(text);

@@ -27,6 +27,7 @@ std::optional<WordSplit> split_of(const json& options) {
   if (name == "gpt2") return WordSplit::gpt2;
   if (name == "llama3") return WordSplit::llama3;
   if (name == "qwen2") return WordSplit::qwen2;
+  if (name == "gpt4o") return WordSplit::gpt4o;
   return {};
 }
 
@@ -73,7 +74,7 @@ class Variant {
   std::optional<Tokenizer> tokenizer_;
 };
 
-constexpr std::size_t kVariants = 21;
+constexpr std::size_t kVariants = 23;
 
 class EveryBpe : public testing::TestWithParam<std::size_t> {
  protected:

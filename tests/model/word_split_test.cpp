@@ -19,6 +19,7 @@ Words words(std::string_view text, WordSplit split) {
 }
 Words gpt2(std::string_view text) { return words(text, WordSplit::gpt2); }
 Words llama3(std::string_view text) { return words(text, WordSplit::llama3); }
+Words gpt4o(std::string_view text) { return words(text, WordSplit::gpt4o); }
 Words qwen2(std::string_view text) { return words(text, WordSplit::qwen2); }
 
 TEST(WordSplit, Gpt2) {
@@ -65,6 +66,17 @@ TEST(WordSplit, LineBreaksEndWhatIsBeforeThem) {
   EXPECT_EQ(llama3("a   1"), (Words{"a", "  ", " ", "1"}));
   EXPECT_EQ(llama3("\ra\nb"), (Words{"\r", "a", "\n", "b"}));
   EXPECT_EQ(qwen2("a  \r"), (Words{"a", "  \r"}));
+}
+
+// Capitals give back what may be small: a letter without case, or a mark.
+TEST(WordSplit, Gpt4oTellsCapitalsFromSmallLetters) {
+  EXPECT_EQ(gpt4o("helloWorld HTTPServer ABC"), (Words{"hello", "World", " HTTPServer", " ABC"}));
+  EXPECT_EQ(gpt4o("don't DON'T 'sa I'LLx"), (Words{"don't", " DON'T", " '", "sa", " I'LL", "x"}));
+  EXPECT_EQ(gpt4o("A\u4e2dBC"), (Words{"A\u4e2d", "BC"}));
+  EXPECT_EQ(gpt4o("A\u4e2dBCd"), (Words{"A\u4e2dBCd"}));
+  EXPECT_EQ(gpt4o("\u0301a.\u0301"), (Words{"\u0301a", ".\u0301"}));
+  EXPECT_EQ(gpt4o("1234 a/b //\r\n/x"), (Words{"123", "4", " a", "/b", " //\r\n/", "x"}));
+  EXPECT_EQ(gpt4o("a  b \n c"), (Words{"a", " ", " b", " \n", " c"}));
 }
 
 }  // namespace
