@@ -91,11 +91,9 @@ RotaryHeads heads_of(const RowProblem& the, const RowOperands& on) {
 bool is_copy(RowKind kind) { return kind == RowKind::copy_from || kind == RowKind::copy_to; }
 
 std::string_view kernel_of(const RowProblem& the) {
-  using Norms = cuda::RowNormGrid;
-  const bool by_warps =
-      the.rows >= Norms::kLeastRmsRows && the.columns <= std::int64_t{Norms::kVectorColumns} * Norms::kMostRmsVectors;
   switch (the.kind) {
-    case RowKind::norm: return by_warps ? "row_norm_kernel" : "rms_norm_kernel";
+    case RowKind::norm:
+      return cuda::RowNormGrid::takes(the.rows, the.columns, true) ? "row_norm_kernel" : "rms_norm_kernel";
     case RowKind::sum_norm: return "rms_norm_kernel";
     case RowKind::rotate: return "turn_heads_kernel";
     case RowKind::rotate_normed: return "rotate_normed_kernel";

@@ -34,12 +34,18 @@ struct SumNormGrid {
 // Of row_norm_kernel: CTAs of kWarps warps, as many an SM, by the vectors of a lane, as took least on an H200 for 4096
 // rows and more of 384, 768 and 1024 columns that came from memory (bench/results/h200-norms.json: rotating). Rows of
 // one vector were not measured: as for two. Norms by the root mean square have up to kMostRmsVectors, and from
-// kLeastRmsRows rows on: fewer, or wider ones, take no longer with a CTA each (bench/results/h200-row-warps.txt).
+// kLeastRmsRows rows on: fewer, or wider ones, take as long with a CTA each, or less, but for 4 % of 512 rows of 1,536
+// columns (bench/results/h200-row-warps.txt).
 struct RowNormGrid {
   static constexpr int kWarps = 4, kMostVectors = 4, kMostRmsVectors = 6, kLeastRmsRows = 512;
   static constexpr int kVectorColumns = 256;  // of a warp's vectors, in 16 bits
   static constexpr int kCtas[kMostVectors + 1] = {0, 4, 4, 4, 3};
   static constexpr int kRmsCtas[kMostRmsVectors + 1] = {0, 4, 4, 4, 4, 3, 3};
+  // Rows in 16 bits, of one source, that lie one behind the other.
+  static constexpr bool takes(long long rows, long long columns, bool rms) {
+    const int vectors = rms ? kMostRmsVectors : kMostVectors;
+    return columns % 8 == 0 && columns <= vectors * kVectorColumns && (!rms || rows >= kLeastRmsRows);
+  }
   static_assert(kVectorColumns * kMostVectors == SumNormParams::kMostInWarp,
                 "every row that a warp holds has its count");
 };
@@ -108,6 +114,10 @@ struct NormedHeadsGrid {
 // the second where that leaves each SM kLeastWarps (bench/results/h200-row-warps.txt).
 struct TurnedHeadsGrid {
   static constexpr int kWarps = 4, kMostOfHalf = 16, kGroups[] = {2, 6}, kLeastWarps = 16;
+  // Heads of two halves; `vector`: of how many numbers vectors are.
+  static constexpr bool takes(long long half, int vector) {
+    return half > 0 && half % vector == 0 && half / vector <= kMostOfHalf;
+  }
 };
 
 // Of rotate_kernel and gate_kernel.

@@ -22,8 +22,8 @@ def interruptible(library: ctypes.CDLL) -> Iterator[None]:
     answers = _answers(raised)
     next(answers)
     ask = ASK(answers.send)  # has to live as long as it may be called
-    library.stof_set_interrupt(ask, None)
     try:
+        library.stof_set_interrupt(ask, None)
         yield
     except Failure as failure:
         if failure.status == STATUS_INTERRUPTED and raised:

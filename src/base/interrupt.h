@@ -12,7 +12,8 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// While it lives, the calling thread's work asks. One inside another takes its place until that one's end.
+// While it lives, the calling thread's work asks, but for what is done by whom it asks. One inside another takes its
+// place until that one's end.
 class Interruptible {
  public:
   using Ask = std::int32_t (*)(void* user);  // not 0: end

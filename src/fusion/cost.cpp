@@ -28,24 +28,22 @@ Rates rates_of(const Device& device) {
 // and without in bench/results/h200-fusion-ablations.json, less what matmuls are predicted to gain by leaving their
 // norms to them. By itself a norm of 128 rows takes 1.1 us (bench/results/h200-norms.json); in front of a matmul it
 // also takes from that the time in which weights are loaded. Heads that are turned take as long for as many bytes
-// (bench/results/h200-row-warps.txt).
+// (bench/results/h200-row-warps.txt, in f16).
 Rates warp_rates_of(const Device& device) {
   return {
       .launch_us = 3, .bytes_per_us = 4.2e6, .near_bytes_per_us = 8e6, .flops_per_us = rates_of(device).flops_per_us};
 }
 
-// As src/backend/cuda/rows.cpp and rows/rotate.cpp take them: norms by warps that stay, heads by as many lanes as have
-// a piece.
+// Norms by warps that stay, in 16 bits; heads by as many lanes as have a piece.
 bool is_by_warps(const Work& work, const CostContext& context) {
-  using Norms = cuda::RowNormGrid;
   if (context.device->caps.arch == 0) return false;
-  if (const auto* rotate = std::get_if<op::Rotate>(&work.node.op)) return !rotate->norm.has_value();
-  if (context.dtype == DType::f32) return false;
-  const std::int64_t vectors =
-      (work.graph.value(work.node.output).columns + Norms::kVectorColumns - 1) / Norms::kVectorColumns;
-  if (std::holds_alternative<op::LayerNorm>(work.node.op)) return vectors <= Norms::kMostVectors;
-  return std::holds_alternative<op::RmsNorm>(work.node.op) && vectors <= Norms::kMostRmsVectors &&
-         context.rows >= Norms::kLeastRmsRows;
+  const std::int64_t columns = work.graph.value(work.node.output).columns;
+  if (const auto* rotate = std::get_if<op::Rotate>(&work.node.op))
+    return !rotate->norm && cuda::TurnedHeadsGrid::takes(packed_head_dim(*rotate, columns) / 2,
+                                                         static_cast<int>(16 / size_of(context.dtype)));
+  const bool rms = std::holds_alternative<op::RmsNorm>(work.node.op);
+  return context.dtype != DType::f32 && (rms || std::holds_alternative<op::LayerNorm>(work.node.op)) &&
+         cuda::RowNormGrid::takes(context.rows, columns, rms);
 }
 
 double pass_us(const Rates& rates, double bytes) {

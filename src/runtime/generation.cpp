@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/memory.h"
@@ -186,8 +187,19 @@ void Generation::turn_anew(std::int64_t text, std::int64_t first_row) {
   side_.wait();  // its numbers have been read
 }
 
+// What a text that becomes long will want is there from the first step on, or is refused then, not when it has said
+// much; and recordings, which end where memory grows, stay.
+void Generation::reserve_for_long(const TextLimits& limits) {
+  const auto becomes_long = [&](std::int32_t length) { return length <= limits.long_after; };
+  if (limits.long_after == 0 || limits.long_after >= capacity_ || std::ranges::none_of(lengths_, becomes_long)) return;
+  const Bucket bucket =
+      bucket_of({.rows = limits.long_after, .texts = 1, .longest = limits.long_after}, program_.options().longest);
+  reserve(prompt_program(bucket), limits.long_after, 1);
+}
+
 Tensor Generation::go_on(std::span<const std::int32_t> tokens, const TextLimits& limits) {
   STOF_CHECK(std::ssize(tokens) == texts());
+  if (!std::exchange(has_gone_on_, true)) reserve_for_long(limits);
   for (std::int64_t text = 0; text < texts(); ++text)
     if (limits.long_after > 0 && lengths_[static_cast<std::size_t>(text)] == limits.long_after)
       turn_anew(text, limits.first_table_row(limits.long_after + 1));

@@ -68,6 +68,7 @@ class Generation {
   Tensor fetched(const void* result);
   void record(RecordedStep& step, const Work& work, const void* result);
   void reserve(const Program& program, std::int64_t rows, std::int64_t kept);
+  void reserve_for_long(const TextLimits& limits);
   void turn_anew(std::int64_t text, std::int64_t first_row);
   void plan_for(std::int64_t keys);
 
@@ -81,6 +82,7 @@ class Generation {
   bool picks_;                         // the likeliest tokens come to the host, and no scores
   std::vector<std::int32_t> lengths_;  // tokens of each text that is left
   std::vector<std::vector<std::int32_t>> tokens_;
+  bool has_gone_on_ = false;
 };
 
 }  // namespace stof

@@ -151,6 +151,14 @@ TEST_P(KeptHeadsOf, AtAnyAddress) {
         expect_kept({{7, 4, 2, 64, 128, norms, in_place, moved}, dtype(), random}, device_);
 }
 
+// A GPU's warps have more heads each then.
+TEST_P(KeptHeadsOf, OfManyRows) {
+  std::mt19937 random(55);
+  for (const bool in_place : {false, true})
+    for (const auto& [q, k] : {std::pair{12, 12}, std::pair{5, 1}})
+      expect_kept({{2200, q, k, 64, k * 64, false, in_place}, dtype(), random}, device_);
+}
+
 TEST_P(KeptHeadsOf, OfNoRowsAreNothing) {
   std::mt19937 random(54);
   for (const bool norms : {false, true}) expect_kept({{0, 4, 2, 64, 128, norms}, dtype(), random}, device_);

@@ -50,6 +50,24 @@ TEST(Interrupt, IsThatOfTheInnermostScopeOfTheThread) {
   EXPECT_THROW(check_interrupt(), Interrupted);
 }
 
+// Who is asked may do work that would ask.
+TEST(Interrupt, IsNotAskedWhileItIsAsked) {
+  int times = 0;
+  const auto works = [](void* user) -> std::int32_t {
+    if (++*static_cast<int*>(user) > 3) return 1;  // it was asked again
+    const Interruptible within([](void* again) -> std::int32_t { return ++*static_cast<int*>(again); }, user);
+    wait();
+    check_interrupt();
+    return 0;
+  };
+  const Interruptible interruptible(works, &times);
+  for (int i = 0; i < 2; ++i) {
+    wait();
+    check_interrupt();
+  }
+  EXPECT_EQ(times, 2);
+}
+
 TEST(Interrupt, NobodyIsAskedOutside) {
   Asked asked{.answer = 1};
   { const Interruptible over(ask, &asked); }

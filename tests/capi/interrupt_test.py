@@ -57,9 +57,26 @@ class Interrupts(unittest.TestCase):
         self.assertEqual(asked, [(17, threading.get_ident())] * 2)
 
     def test_0_lets_it_go_on(self):
-        asked = self.ask([])
-        self.plan(4000, 4000)
-        self.assertGreater(len(asked), 1)
+        self.ask([])
+        self.plan(1000, 1000)
+        asked = self.ask([0, 0, 0, 1])
+        self.interrupted(lambda: STOF.plan(self.mask(), (1, 1, 1, 20000, 20000, 16, F32)))
+        self.assertEqual(len(asked), 4)
+
+    def test_who_is_asked_may_plan(self):
+        """And is not asked meanwhile."""
+        asked = []
+
+        def answer(user):
+            asked.append(user)
+            C.stof_plan_destroy(STOF.plan(mask, (1, 1, 1, 2000, 2000, 16, F32)))
+            return len(asked) == 2
+
+        mask = self.mask()
+        self.function = c_library.ASK(answer)
+        C.stof_set_interrupt(self.function, None)
+        self.interrupted(lambda: STOF.plan(mask, (1, 1, 1, 20000, 20000, 16, F32)))
+        self.assertEqual(len(asked), 2)
 
     def test_of_a_table(self):
         sizes = {"kind": c_library.TABLE_BLOCKS, "block_q": 20032, "block_kv": 20032}

@@ -206,8 +206,8 @@ TEST(Predictions, LetMatmulsTurnHeadsOfFewRowsOnAGpu) {
   }
 }
 
-// Projections as wide as those of ModernBERT-base: 8 texts of 2048 are faster by row kernels, as measured
-// (bench/results/5a8474f-h200-rope.json).
+// Projections as wide as those of ModernBERT-base, as most whole models were measured
+// (bench/results/h200-turned-heads.txt).
 TEST(Predictions, TurnHeadsInTheMatmulOfFewRowsAndOfMany) {
   const Device device = open_device("cuda:h200");
   ModelConfig config = small_modernbert_config();

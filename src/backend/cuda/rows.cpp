@@ -37,12 +37,9 @@ bool takes_warps(const SumNormParams& params, DType dtype) {
 
 // Rows as they lie, in 16 bits: by warps that stay.
 bool takes_rows(const SumNormParams& params, DType dtype) {
-  using Grid = RowNormGrid;
-  if (dtype == DType::f32 || params.sources[0].indices != nullptr || params.scale == nullptr) return false;
-  const bool rms = params.shift == nullptr;
-  if (rms && (params.rows < Grid::kLeastRmsRows || params.added != nullptr)) return false;
-  const int vectors = rms ? Grid::kMostRmsVectors : Grid::kMostVectors;
-  return takes_vectors(params, dtype, {.columns = vectors * Grid::kVectorColumns, .sources = 1});
+  return dtype != DType::f32 && params.sources[0].indices == nullptr && params.scale != nullptr &&
+         params.added == nullptr && RowNormGrid::takes(params.rows, params.columns, params.shift == nullptr) &&
+         takes_vectors(params, dtype, {.columns = params.columns, .sources = 1});
 }
 
 void row_norm(const RowShape& shape, const SumNormParams& params) {

@@ -33,8 +33,8 @@ constexpr double kPlainNs = 2.1, kBiasNs = 2.3, kActivationNs = 9, kXNormNs = 4.
 // Of an activation that finds norm and bias done for the whole tile, beside another team's products: gelu of `up` takes
 // 0.4 us in four tiles of 128x192, and nothing in sixteen (bench/results/h100-gemm-columns-first.txt).
 constexpr double kHiddenActivationNs = 0.5;
-// What a turn adds: 3 to 4 us in three tiles of 128x192 by two warpgroups, 17 to 20 in twelve
-// (bench/results/h200-turned-heads.txt).
+// What a turn adds: 4 to 5 us in three tiles of 128x192 by two warpgroups, 20 in twelve; and a little less, since in
+// whole models the pass that it saves is power, too (bench/results/h200-turned-heads.txt).
 constexpr double kTurnedNs = 16;
 // What normalising x adds inside a whole model to what the matmul takes by itself. For each tile of an SM past the
 // first and at most so many, counted in tiles of 128 by 192, so that it orders schemes and not settings: by what

@@ -47,20 +47,20 @@ void rotate_normed(const RowShape& shape, const RotaryHeads& heads, const Rotate
          {.x = ceil_div(narrow<int>(shape.rows * of_row, "rows * heads"), of_cta)}, normed);
 }
 
-// Groups of heads that a warp takes at a time, with those of what is copied; 0 where heads are wider than a warp, or
-// groups are more than a grid has.
+// Groups of heads that a warp takes at a time, with those of what is copied; 0 where it does not take them, or they are
+// more than a grid has.
 std::int64_t groups_of(const RotateParams& params, int vector) {
   constexpr std::int64_t kMost = 65535;
-  const int of_half = params.half / vector;
-  if (of_half == 0 || of_half > TurnedHeadsGrid::kMostOfHalf) return 0;
+  if (!TurnedHeadsGrid::takes(params.half, vector)) return 0;
+  const int slots = 32 / (2 * params.half / vector);
   const std::int64_t groups =
-      std::int64_t{ceil_div(params.heads, 32 / (2 * of_half))} + ceil_div(copied_columns(params), 32 * vector);
+      std::int64_t{ceil_div(params.heads, slots)} + ceil_div(copied_columns(params), 32 * vector);
   return groups <= kMost ? groups : 0;
 }
 
 void turn_heads(const RowShape& shape, const RotateParams& params, std::int64_t groups) {
   using Grid = TurnedHeadsGrid;
-  if (narrow<int>(shape.rows * groups * 32, "rows * columns") == 0) return;
+  if (narrow<int>(shape.rows + Grid::kWarps, "rows") == Grid::kWarps) return;
   const std::int64_t warps = shape.rows * ceil_div(groups, Grid::kGroups[1]);
   const bool many = warps >= std::int64_t{Grid::kLeastWarps} * gpu_running(shape.queue).caps.cores;
   const int each = Grid::kGroups[many ? 1 : 0];
