@@ -126,7 +126,7 @@ sanitized() {
   local tool
   for tool in memcheck initcheck synccheck; do
     checked "$tool" attention_tests
-    echo "$tool operations_tests *Pool*cuda_f16:*CopyRows*/cuda:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*Norm*cuda_f16:*TokenAttentionOf.Has*cuda_f16:*TokenAttentionOf.Need*cuda_f16:*Matmul*/cuda"
+    echo "$tool operations_tests *Pool*cuda_f16:*CopyRows*/cuda:*HighestOf*cuda_f16:*Gemv.TakesAnyFewRows/f16_cuda:*Gemv.Mult*/f16_cuda:*Norm*cuda_f16:*TokenAttentionOf.Has*cuda_f16:*TokenAttentionOf.Need*cuda_f16:*TurnedHeadsOf*cuda_f16:*Matmul*/cuda"
     echo "$tool operations_tests *Gemm.*LargeMean*/f16:*GemmSameBits*_f16"
   done
   checked racecheck racecheck_tests

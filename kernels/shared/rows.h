@@ -41,11 +41,13 @@ struct RowNormGrid {
   static constexpr int kVectorColumns = 256;  // of a warp's vectors, in 16 bits
   static constexpr int kCtas[kMostVectors + 1] = {0, 4, 4, 4, 3};
   static constexpr int kRmsCtas[kMostRmsVectors + 1] = {0, 4, 4, 4, 4, 3, 3};
+#ifndef __CUDACC__  // what the host alone asks
   // Rows in 16 bits, of one source, that lie one behind the other.
   static constexpr bool takes(long long rows, long long columns, bool rms) {
     const int vectors = rms ? kMostRmsVectors : kMostVectors;
     return columns % 8 == 0 && columns <= vectors * kVectorColumns && (!rms || rows >= kLeastRmsRows);
   }
+#endif
   static_assert(kVectorColumns * kMostVectors == SumNormParams::kMostInWarp,
                 "every row that a warp holds has its count");
 };
@@ -114,10 +116,12 @@ struct NormedHeadsGrid {
 // the second where that leaves each SM kLeastWarps (bench/results/h200-row-warps.txt).
 struct TurnedHeadsGrid {
   static constexpr int kWarps = 4, kMostOfHalf = 16, kGroups[] = {2, 6}, kLeastWarps = 16;
+#ifndef __CUDACC__  // what the host alone asks
   // Heads of two halves; `vector`: of how many numbers vectors are.
   static constexpr bool takes(long long half, int vector) {
     return half > 0 && half % vector == 0 && half / vector <= kMostOfHalf;
   }
+#endif
 };
 
 // Of rotate_kernel and gate_kernel.
