@@ -34,8 +34,8 @@ struct SumNormGrid {
 // Of row_norm_kernel: CTAs of kWarps warps, as many an SM, by the vectors of a lane, as took least on an H200 for 4096
 // rows and more of 384, 768 and 1024 columns that came from memory (bench/results/h200-norms.json: rotating). Rows of
 // one vector were not measured: as for two. Norms by the root mean square have up to kMostRmsVectors, and from
-// kLeastRmsRows rows on: fewer, or wider ones, take as long with a CTA each, or less; so do 512 of 1,536 columns, by 4 %
-// (bench/results/h200-row-warps.txt).
+// kLeastRmsRows rows on: fewer, or wider ones, take as long with a CTA each, or less; so do 512 of 1,536 columns, by 4
+// % (bench/results/h200-row-warps.txt).
 struct RowNormGrid {
   static constexpr int kWarps = 4, kMostVectors = 4, kMostRmsVectors = 6, kLeastRmsRows = 512;
   static constexpr int kVectorColumns = 256;  // of a warp's vectors, in 16 bits
